@@ -23,6 +23,17 @@ Status Queue::wait_for_gate(const GatePtr&, std::uint32_t) {
   return PERGOLA_ERROR(kUnsupported, "The queue is of a device whose queues cannot wait for what the host writes.");
 }
 
+Status Queue::launch_between(Between& between, const ModulePtr& module, const Kernel& kernel,
+                             const LaunchConfig& config, std::span<const std::byte> parameters) {
+  for (const EventPtr* const event : between.after) PERGOLA_TRY(wait(*event));
+  between.has_waited = true;
+  PERGOLA_TRY(launch(module, kernel, config, parameters));
+  if (between.behind == nullptr) return {};
+  Result<EventPtr> recorded = record_untimed();
+  *between.behind = recorded.ok() ? *std::move(recorded) : nullptr;
+  return {};
+}
+
 Status Queue::take_managed(const BufferPtr&) {
   return PERGOLA_ERROR(kUnsupported, "The queue is of a device that has no managed memory.");
 }

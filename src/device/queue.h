@@ -17,11 +17,26 @@ namespace pergola::device {
 
 class Queue {
  public:
+  // What a launch comes between.
+  struct Between {
+    std::span<const EventPtr* const> after;  // as wait() takes them
+    // Where it is not null, an untimed event behind the launch comes there. One that is there already is recorded
+    // again, on some devices, where nobody else has it. Null afterwards where there is none: it can be had later.
+    EventPtr* behind = nullptr;
+    // Where it is not null: what the queue has found out about a launch of that kernel with that configuration, null
+    // before the first. Whoever keeps it gives it with these alone.
+    const void** known = nullptr;
+    bool has_waited = false;  // afterwards: of what it comes after; else nothing but waits has been queued
+  };
+
   virtual ~Queue() = default;  // waits for its work
 
   // `parameters` is the kernel's parameter buffer, laid out by its signature; copied before the call returns.
   virtual Status launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                         std::span<const std::byte> parameters) = 0;
+  // wait(), launch() and record_untimed() in one call, which costs less on some devices.
+  virtual Status launch_between(Between& between, const ModulePtr& module, const Kernel& kernel,
+                                const LaunchConfig& config, std::span<const std::byte> parameters);
 
   // Host to device. `source` is copied before the call returns unless it lies in a kHostVisible buffer of this
   // device, which is then read when the copy runs and must stay unchanged till then.

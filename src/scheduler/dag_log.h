@@ -131,19 +131,24 @@ class DagLog {
     }
     return count;
   }
-  // One more like the one `turn` places before it. Of the edges, those to parents from `first` on are to ones as much
-  // later, whose `order(Edge&)` is asked for; how many of them are no ended ones.
-  template <typename OrderOf>
-  std::uint32_t repeat_of(std::size_t turn, std::uint64_t id, std::uint64_t position, std::uint64_t first,
-                          const OrderOf& order) {
-    std::uint32_t count = 0;
-    for (DagVertex::Edge& edge : next_like(before(turn - 1), id, position)) {
-      if (edge.parent < first) continue;
-      edge.parent += turn;
-      edge.order = order(edge);
-      count += edge.order == Order::kEnded ? 0 : 1;
+  // A vertex like one some turns before it, but for these. Its orders: of the n-th edge in the n-th lowest four bits.
+  struct Repeated {
+    std::uint64_t id = 0, position = 0;
+    std::uint32_t orders = 0;
+  };
+  // So many more, each like the one `turn` places before it. Of the edges, those to parents from `first` on are to ones
+  // as much later. `next()`: the Repeated that comes next. Of those that would not be kept nothing is written.
+  template <typename Next>
+  void repeat_turns(std::size_t turn, std::uint64_t count, std::uint64_t first, const Next& next) {
+    std::uint64_t at = 0;
+    if (count > kCapacity) {
+      std::vector<DagVertex> likes;
+      for (std::size_t back = turn; back > 0; --back) likes.push_back(before(back - 1));
+      for (; at < count - kCapacity; ++at) next();
+      count_ += at;
+      for (std::size_t i = 0; i < turn; ++i, ++at) repeat(likes[at % turn], turn * (at / turn + 1), next(), first);
     }
-    return count;
+    for (; at < count; ++at) repeat(before(turn - 1), turn, next(), first);
   }
   // The last vertex is of the host, and waits for that first.
   bool ends_with_host_wait_for(std::uint64_t parent) const {
@@ -154,6 +159,16 @@ class DagLog {
   DagPicture picture() const;
 
  private:
+  void repeat(const DagVertex& like, std::uint64_t later, const Repeated& by, std::uint64_t first) {
+    std::uint32_t orders = by.orders;
+    for (DagVertex::Edge& edge : next_like(like, by.id, by.position)) {
+      if (edge.parent >= first) {
+        edge.parent += later;
+        edge.order = static_cast<Order>(orders & 15);
+      }
+      orders >>= 4;
+    }
+  }
   // next(), with all that `like` has but its number and place; its edges, which are still those of `like`.
   std::span<DagVertex::Edge> next_like(const DagVertex& like, std::uint64_t id, std::uint64_t position) {
     DagVertex& vertex = next();

@@ -95,15 +95,16 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     decision.flush = take_held();
     vary_here(is_rebound);
   }
-  if (KnownCall& known = region_->calls[phase_]; known.looks_at.empty()) known.note_looks(work.accesses);
+  KnownCall& known = region_->calls[place_];
+  if (known.looks_at.empty()) known.note_looks(work.accesses);
   if (expected.rebinds()) {
     expected.set_latest_accesses(work.accesses);
     if (offered_ < look_at_arrays_until_) look_at_arrays(expected);
   }
   if (expected.varies())
     expected.set_latest(work.call->parameters);
-  else if (work.call != nullptr && work.call->text != nullptr)
-    region_->calls[phase_].text.keep(*work.call->text);
+  else if (work.call != nullptr && work.call->text != nullptr && !known.changes)
+    known.text.keep(*work.call->text);
   follow(&work, may_hold, arriving, decision);
   give_up_binding();
   return decision;
@@ -130,7 +131,7 @@ const Launch* GraphLowering::expected_upload(const CallText& text) const {
   while (region_->launches[at].kind == WorkKind::kCopyToDevice)
     if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return nullptr;
   const Launch& launch = region_->launches[at];
-  if (!region_->calls[at].text.is(text)) return nullptr;
+  if (!region_->calls[at % region_->calls.size()].text.is(text)) return nullptr;
   // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
   const Launch& upload = region_->launches[phase_];
   const std::uint64_t filled = upload.resource_ids.back();
@@ -205,7 +206,8 @@ void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std:
 }
 
 void GraphLowering::advance() {
-  if (++phase_ != region_->launches.size()) return;
+  step();
+  if (phase_ != region_->launches.size()) return;
   phase_ = 0;
   if (region_->rest == 0 || --region_->rest != 0) return;
   // The program may do something else by now.
@@ -256,6 +258,7 @@ void GraphLowering::keep_one_turn() {
     if (region_->launches[i].varies() && !launch.varies()) {
       launch.vary();
       calls[i % turn].text.forget();
+      calls[i % turn].changes = true;
     }
     if (region_->launches[i].rebinds() && !launch.rebinds()) launch.rebind();
   }
@@ -266,6 +269,7 @@ void GraphLowering::keep_one_turn() {
   one->cut();  // there are chunks, even if they are to be refused
   replace_region(std::move(one));
   phase_ %= turn;
+  place_ = phase_;
 }
 
 // By one that holds some of its launches, in another order or not. What was given out of it stands a while.
@@ -328,9 +332,9 @@ void GraphLowering::begin_here() {
   if (region_->rebinds)
     for (Launch& launch : launches) launch.meet_again();
   std::rotate(launches.begin(), launches.begin() + static_cast<std::ptrdiff_t>(phase_), launches.end());
-  std::rotate(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(phase_), calls.end());
+  std::rotate(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(place_), calls.end());
   replace_region(region_->with(std::move(launches), std::move(calls)));
-  phase_ = 0;
+  phase_ = place_ = 0;
   cut_before(0);
 }
 
@@ -463,7 +467,7 @@ void GraphLowering::begin_following(std::size_t period, Found by) {
       if (!same_from(**known, start)) continue;
       region_ = *known;
       region_->found_without_copies = !takes_copies();
-      phase_ = start;
+      phase_ = place_ = start;
       known_.erase(known);
       known_.push_back(region_);
       ++region_->story->report.met_again;
@@ -471,8 +475,8 @@ void GraphLowering::begin_following(std::size_t period, Found by) {
     }
   }
   region_ = std::move(found);
-  phase_ = 0;
-  region_->calls.resize(region_->launches.size());
+  phase_ = place_ = 0;
+  region_->calls.resize(by.rebinds ? region_->launches.size() : period);
   region_->cut_before.assign(region_->launches.size(), false);
   region_->turn = period;
   region_->most_launches = kMostLaunches;

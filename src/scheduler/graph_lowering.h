@@ -147,13 +147,25 @@ class GraphLowering {
   // again() and hold_again().
   Expected expected(const CallText& text) const {
     if (region_ == nullptr || offered_ < look_on_until_ || region_->same_again) return {};
-    KnownCall& call = region_->calls[phase_];
-    if (call.text.is(text)) return {&region_->launches[phase_], &call};
+    KnownCall& call = region_->calls[place_];
+    if (call.text.is(text)) return {&region_->launches[place_], &call};
     return {expected_upload(text)};
   }
   // Where it stands.
   const std::shared_ptr<Region>& region() const { return region_; }
-  std::size_t next() const { return phase_; }
+  std::size_t place() const { return place_; }  // of Region::calls
+  // That launch has come, and is launched: where nothing is to be decided, which is follow() with nothing held, inside
+  // a chunk. Else false, and nothing has happened.
+  bool goes_by() {
+    if (held_ != 0 || held_chunk_ != nullptr) return false;
+    const Chunk& chunk = *region_->chunk_of(phase_);
+    const std::size_t at = phase_ - chunk.begin;
+    if (at == 0 || phase_ + 1 == chunk.end || chunk.leads || (at + 1) % kMarkEach == 0) return false;
+    ++offered_;
+    ++counters_.by_text;
+    step();
+    return true;
+  }
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);
   // The same of a launch, no copy, that is held behind others and is not the last of its chunk: to be counted is all
@@ -162,7 +174,7 @@ class GraphLowering {
     if (held_ == 0 || held_ + 1 >= held_chunk_->end - held_chunk_->begin) return false;
     ++offered_;
     ++counters_.by_text;
-    ++phase_;  // the chunk goes on, and so does the region
+    step();  // the chunk goes on, and so does the region
     region_->look_ahead(phase_);
     ++held_;
     return true;
@@ -309,6 +321,10 @@ class GraphLowering {
   void keep_one_turn();
   void replace_region(std::shared_ptr<Region> by);
   void advance();
+  void step() {
+    ++phase_;
+    if (++place_ == region_->calls.size()) place_ = 0;
+  }
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
   // ── Turns that the host does not wait for (host_pace.h, graph_turns.cc) ──
@@ -422,7 +438,7 @@ class GraphLowering {
   std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;   // while following
   std::shared_ptr<Region> before_turning_;  // what interrupt() or expected() gave may be of it
-  std::size_t phase_ = 0;                   // the launch of region_ expected next
+  std::size_t phase_ = 0, place_ = 0;       // the launch of region_ expected next, and its call
   std::size_t held_ = 0;                    // launches before it that are held back
   std::uint32_t host_waits_ = 0;            // under way
   std::uint64_t waits_ = 0;                 // that have begun

@@ -152,8 +152,9 @@ struct KnownCall {
   std::uint64_t looked_at = ~std::uint64_t{0};
   // Where its arrays are, and their host sides. Never followed, as they may have gone.
   boost::container::static_vector<const void*, 12> looks_at;
-  // As it was met last; none of what is no launch, or whose scalars change.
+  // As it was met last; none of what is no launch, or whose scalars or arrays change.
   KeptCallText text;
+  bool changes = false;  // these do, in one of its turns at least: it is to be known by no text
 
   // Fetched into the cache while something else is done.
   void prefetch() const {
@@ -218,7 +219,9 @@ struct Region {
 
   // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
-  std::vector<KnownCall> calls;  // of each of them
+  // Of each launch of a turn, all of which are the same but for scalars; where arrays change, of each launch. So what
+  // is looked at of short turns stays in the first cache.
+  std::vector<KnownCall> calls;
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
   // In a chunk, a quarter more where that leaves no rest, half as many where it varies(); where `grows`, in the first
@@ -268,6 +271,7 @@ struct Region {
   // This launch is the next.
   void look_ahead(std::size_t launch) const {
     constexpr std::size_t kNear = 3;
+    if (calls.size() != launches.size()) return;  // a short turn
     const auto behind = [&](std::size_t by) {
       return launch + by < calls.size() ? launch + by : (launch + by) % calls.size();
     };

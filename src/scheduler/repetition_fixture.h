@@ -58,7 +58,7 @@ class Repetitions : public TextTest {
   // ended. Of readers of the same bytes the last, which stands for the others; "?" where there are more edges than are
   // kept.
   std::vector<std::string> story() {
-    std::map<std::uint64_t, int> order;
+    std::map<std::uint64_t, int> order;  // by id
     std::vector<std::string> told;
     for (const DagVertex& vertex : scheduler->picture().vertices) {
       if (!vertex.is_on_stream()) continue;
@@ -69,9 +69,12 @@ class Repetitions : public TextTest {
         const DagVertex::Edge& edge = vertex.edges[i];
         // Each once, by the first argument that meets it: which that is depends on which of them are left.
         const bool is_of_reader = edge.hazard == Hazard::kWriteAfterRead;
-        int& last = latest[fmt::format("by {} of {} {}", is_of_reader ? "any" : std::to_string(edge.argument),
-                                       edge.resource, to_string(edge.hazard))];
-        last = std::max(last, order.at(edge.parent));
+        const std::string how = fmt::format("by {} of {} {}", is_of_reader ? "any" : std::to_string(edge.argument),
+                                            edge.resource, to_string(edge.hazard));
+        const auto shown = order.find(edge.parent);  // else by how long it was before the first that is
+        const int parent = shown != order.end() ? shown->second : -static_cast<int>(order.begin()->first - edge.parent);
+        int& last = latest.try_emplace(how, parent).first->second;
+        last = std::max(last, parent);
       }
       std::string edges;
       for (const auto& [how, parent] : latest) edges += fmt::format(" {} {},", parent, how);

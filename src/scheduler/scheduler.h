@@ -282,12 +282,26 @@ class Scheduler {
   std::optional<Status> upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next);
   std::optional<Status> upload_again(StateLock& lock, const Launch& upload);
   Status run_again(StateLock& lock, const Launch& launch, Ticket* ticket);
+  std::optional<Status> repeat_any(const Launch& launch, const TurnRepetition::At& at,
+                                   const GraphLowering::Decision* lowered, Ticket* ticket);
+  Status place_again(StateLock& lock, const Launch& launch, const TurnRepetition::At& at,
+                     const GraphLowering::Decision& lowered, Ticket* ticket);
   std::optional<Status> repeat(const Launch& launch, Ticket* ticket);
-  // As Waits, of a launch of a turn that is repeated: steps of the turn.
-  using TurnWaits = boost::container::static_vector<std::pair<std::uint32_t, bool>, DagVertex::kEdges>;
-  std::optional<Status> repeat_in_turn(const Launch& launch, const GraphLowering::Decision& lowered, Ticket* ticket);
-  Status wait_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits);
-  void write_log_of_turn(std::uint64_t id, std::uint64_t position, const Stream& stream, const TurnWaits& waits);
+  // As Waits, of a launch of a turn that is repeated.
+  struct TurnWaits {
+    struct For {
+      std::uint32_t step = 0;
+      bool is_late = false;
+      const Clock* clock = nullptr;
+    };
+    boost::container::static_vector<For, DagVertex::kEdges> all;
+    boost::container::static_vector<const device::EventPtr*, DagVertex::kEdges> events;  // of each
+    boost::container::static_vector<MarkPtr, DagVertex::kEdges> marks;  // whose those are that are no step's
+  };
+  std::optional<Status> repeat_in_turn(const Launch& launch, const GraphLowering::Decision* marked, Ticket* ticket);
+  Status find_waits_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits);
+  std::uint32_t orders_in_turn(const TurnRepetition::Step& step, const TurnWaits& waits);
+  static MarkPtr mark_of_step(TurnRepetition::Step& step, Stream& stream);
   void mark_in_turn(TurnRepetition::Step& step, Stream& stream, const GraphLowering::Decision& lowered);
   void write_down();
   // How often something may have changed that repetitions of turns go by.

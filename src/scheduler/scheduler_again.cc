@@ -65,12 +65,29 @@ std::optional<Status> Scheduler::upload_before(StateLock& lock, const CallText& 
 
 // The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
 Status Scheduler::run_again(StateLock& lock, const Launch& launch, Ticket* ticket) {
-  const TurnRepetition::At at{lowering_->region().get(), lowering_->next()};
+  const TurnRepetition::At at{lowering_->region().get(), lowering_->place()};
+  if (lowering_->goes_by()) {
+    if (std::optional<Status> status = repeat_any(launch, at, nullptr, ticket)) return *std::move(status);
+    return place_again(lock, launch, at, {}, ticket);
+  }
   const GraphLowering::Decision lowered = lowering_->again(arriving());
-  if (repetition_.is_next(launch, pool_.last_id()) && lowered.is_plain())
-    if (std::optional<Status> status = repeat(launch, ticket)) return *std::move(status);
-  if (lowered.is_launched() && turn_.is_next(at, changes(), pool_.last_id()))
-    if (std::optional<Status> status = repeat_in_turn(launch, lowered, ticket)) return *std::move(status);
+  if (lowered.is_launched())
+    if (std::optional<Status> status = repeat_any(launch, at, &lowered, ticket)) return *std::move(status);
+  return place_again(lock, launch, at, lowered, ticket);
+}
+
+// In the place of its like, where it can be. `lowered`: null where nothing was decided.
+std::optional<Status> Scheduler::repeat_any(const Launch& launch, const TurnRepetition::At& at,
+                                            const GraphLowering::Decision* lowered, Ticket* ticket) {
+  if (repetition_.is_next(launch, pool_.last_id()) && (lowered == nullptr || lowered->is_plain()))
+    if (std::optional<Status> status = repeat(launch, ticket)) return status;
+  if (!turn_.is_next(at, changes(), pool_.last_id())) return std::nullopt;
+  return repeat_in_turn(launch, lowered, ticket);
+}
+
+// Like any other.
+Status Scheduler::place_again(StateLock& lock, const Launch& launch, const TurnRepetition::At& at,
+                              const GraphLowering::Decision& lowered, Ticket* ticket) {
   write_down();
   if (lowered.only_holds()) {
     take_held_ticket(ticket);

@@ -111,9 +111,7 @@ Result<MarkPtr> Scheduler::record_behind(Stream& stream, MarkFor wanted) {
   mark->position = stream.tail_position;
   mark->timed = wanted == MarkFor::kTime;
   mark->at_least_ns = stream.all_at_least_ns;
-  mark->clock = stream.clock;
-  if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
-  mark->clock[stream.index] = mark->position;
+  set_clock_behind(stream, mark->clock);
   stream.drop_known_marks();
   if (stream.marks.size() >= stream.poll_at_marks) {
     poll(stream);
@@ -141,7 +139,9 @@ void Scheduler::note_failure(const Status& outcome) {
   if (!kept.ok()) return;
   if (!skipped) failure_told_ = false;
   kept = outcome;
-  if (outcome.code() == Code::kDeviceLost) kept = name_suspects(outcome);
+  if (outcome.code() != Code::kDeviceLost) return;
+  turn_.write_log(log_);
+  kept = name_suspects(outcome);
 }
 
 void Scheduler::note_failed_beside(const std::string& message) {

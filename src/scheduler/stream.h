@@ -70,6 +70,16 @@ struct Stream {
   }
 };
 
+// That of a mark behind all that the stream has.
+inline void set_clock_behind(const Stream& stream, Clock& clock) {
+  if (clock.size() == stream.clock.size())
+    std::copy_n(stream.clock.begin(), clock.size(), clock.begin());
+  else
+    clock = stream.clock;
+  if (clock.size() <= stream.index) clock.resize(stream.index + 1, 0);
+  clock[stream.index] = stream.tail_position;
+}
+
 inline bool has_ended(const Computation& computation) {
   if (computation.stream != nullptr) return computation.stream->knows_end_of(computation.position);
   if (!computation.is_left_out) return false;

@@ -28,7 +28,7 @@ void TurnRepetition::placed(const At& at, const std::shared_ptr<Region>& region,
                             std::uint64_t id, const DagLog& log) {
   if (region.get() != at.region) return forget();  // it was replaced by this launch
   const Launch& launch = region->launches[at.launch];
-  const std::size_t turn = region->launches.size();
+  const std::size_t turn = region->calls.size();
   if (launch.universal != Mode::kNone || launch.site == nullptr || turn > kMostLaunches || log.last().id != id)
     return forget();
   if (!is_of(at.region) || next_ != at.launch || changes_ != changes || last_id_ + 1 != id) {
@@ -47,8 +47,10 @@ void TurnRepetition::placed(const At& at, const std::shared_ptr<Region>& region,
 
 // The last of the log are a turn.
 void TurnRepetition::begin(const Region& region, const DagLog& log) {
-  const std::size_t turn = region.launches.size();
+  const std::size_t turn = region.calls.size();
   steps_.assign(turn, {});
+  counts_.assign(counts_.size(), 0);
+  const auto before = [&](std::size_t back) { return next_ >= back ? next_ - back : next_ + turn - back; };
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
     const std::size_t at = before(back);
@@ -57,26 +59,49 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
     step.position = vertex.position;
     const Launch& launch = region.launches[at];
     step.size = Durations::size_of(launch.accesses, launch.config);
-    if (tails_.size() <= vertex.stream) tails_.resize(vertex.stream + 1);
+    if (tails_.size() <= vertex.stream) {
+      tails_.resize(vertex.stream + 1);
+      counts_.resize(vertex.stream + 1);
+    }
     tails_[vertex.stream] = static_cast<std::uint32_t>(at);
+    ++counts_[vertex.stream];
   }
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
     const std::size_t at = before(back);
+    const auto step_of = [&](std::uint64_t parent) {
+      return static_cast<std::uint32_t>((at + turn - (vertex.id - parent) % turn) % turn);
+    };
     std::vector<std::uint64_t> parents;
-    for (const DagVertex::Edge& edge : vertex.kept_edges())
-      if (edge.parent >= first_id_ && std::ranges::find(parents, edge.parent) == parents.end())
-        parents.push_back(edge.parent);
+    for (const DagVertex::Edge& edge : vertex.kept_edges()) {
+      const bool is_of_turns = edge.parent >= first_id_;
+      steps_[at].parents.push_back(is_of_turns ? step_of(edge.parent) : Step::kNone);
+      if (is_of_turns && std::ranges::find(parents, edge.parent) == parents.end()) parents.push_back(edge.parent);
+    }
     std::ranges::sort(parents, std::greater());
     for (const std::uint64_t parent : parents) {
-      const std::size_t of = (at + turn - (vertex.id - parent) % turn) % turn;
+      const std::uint32_t of = step_of(parent);
       if (steps_[of].stream == vertex.stream) continue;
-      steps_[at].waits_for.push_back(static_cast<std::uint32_t>(of));
+      steps_[at].waits_for.push_back(of);
       steps_[of].has_others = true;
     }
   }
   repeats_ = true;
   repeated_ = 0;
+}
+
+void TurnRepetition::write_log(DagLog& log) {
+  const std::size_t turn = steps_.size();
+  std::uint64_t n = 0;
+  std::size_t at = unlogged_ == 0 ? 0 : (next_ + turn - unlogged_ % turn) % turn;
+  log.repeat_turns(turn, unlogged_, first_id_, [&] {
+    const Step& step = steps_[at];
+    if (++at == turn) at = 0;
+    const std::uint64_t back = unlogged_ - ++n;  // how many are behind it
+    return DagLog::Repeated{last_id_ - back, step.position - back / turn * counts_[step.stream],
+                            orders_[(n - 1) % orders_.size()]};
+  });
+  unlogged_ = 0;
 }
 
 }  // namespace pergola::scheduler

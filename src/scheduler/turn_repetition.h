@@ -12,12 +12,19 @@
 // (ComputationPool::forgotten()).
 //
 // Nor is it written there that a repeated launch is. The last turn is enough for that, as it has all bytes that any
-// has: Scheduler::write_down() does it before anybody looks (state_mutex.h). Streams, their marks and the log are
-// always up to date.
+// has: Scheduler::write_down() does it before anybody looks (state_mutex.h). It brings the log up to date, too, of
+// which a number for each launch is kept meanwhile. Streams always are.
+//
+// An event behind a launch is wanted where one on another stream comes after it. Each such step has one, which is
+// recorded again in each turn: what waits for it has been queued by then. It becomes a mark of its stream when turns
+// are written down.
+//
+// A region that has a short turn several times over is repeated by its turn.
 //
 // Guarded by the scheduler's lock.
 #pragma once
 
+#include <array>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <memory>
@@ -38,17 +45,24 @@ class TurnRepetition {
 
   // A launch of the turn, as it went last.
   struct Step {
+    using Steps = boost::container::static_vector<std::uint32_t, DagVertex::kEdges>;
     std::uint32_t stream = 0;
-    bool has_others = false;  // on other streams, that wait for it
-    SizeClass size;
-    boost::container::static_vector<std::uint32_t, DagVertex::kEdges>
-        waits_for;  // steps on other streams, latest first
-    std::uint64_t position = 0;
-    MarkPtr mark;
+    bool has_others = false;   // on other streams, that wait for it
+    bool is_recorded = false;  // `event` is, behind it
     bool mark_used = false;
+    SizeClass size;
+    Steps waits_for;  // steps on other streams, latest first
+    Steps parents;    // of each of its edges; kNone of one to what is no part of the turns
+    static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+    std::uint64_t position = 0;
     double expected_until_ns = 0;
+    const void* known = nullptr;  // to the queue
+    device::EventPtr event;
+    Clock clock;             // of the event, as Mark's
+    double at_least_ns = 0;  // the same
+    MarkPtr mark;            // recorded for another reason
   };
-  // Where a launch stands: of the region that is being followed.
+  // Where a launch stands: of the region that is being followed, among its calls.
   struct At {
     const Region* region = nullptr;
     std::size_t launch = 0;
@@ -77,28 +91,27 @@ class TurnRepetition {
   // ── While is_next() ──
   Step& step() { return steps_[next_]; }
   Step& step(std::size_t at) { return steps_[at]; }
-  // Of the launch so many before that, a turn at most.
-  std::size_t before(std::uint64_t back) const { return next_ >= back ? next_ - back : next_ + steps_.size() - back; }
   // The latest on that stream, which is the turn's.
   Step& tail(const Stream& stream) { return steps_[tails_[stream.index]]; }
-  std::size_t turn() const { return steps_.size(); }
-  std::uint64_t first_id() const { return first_id_; }  // what came before is no part of the turns
-  // The launch has been repeated.
-  void repeated(std::uint64_t id) {
+  // The launch has been repeated. `orders`: of its edges, as DagLog::Repeated has them.
+  void repeated(std::uint64_t id, std::uint32_t orders) {
     tails_[steps_[next_].stream] = static_cast<std::uint32_t>(next_);
     next_ = next_ + 1 == steps_.size() ? 0 : next_ + 1;
     last_id_ = id;
     ++repeated_;
+    orders_[unlogged_++ % orders_.size()] = orders;
     if (left_ == 0) written_of_ = region_.lock();
     if (left_ != steps_.size()) ++left_;
   }
+  // Brings the log up to date.
+  void write_log(DagLog& log);
   // The launches that are left to be written down, oldest first: `write(launch, step, id)`. Nothing is left afterwards,
   // and once the next has been placed as its like was, or a whole turn of them after kMostRepeated, turns are repeated
   // again.
   template <typename Write>
   void take_left(Write write) {
     for (std::size_t n = left_; n > 0; --n) {
-      const std::size_t at = before(n);
+      const std::size_t at = next_ >= n ? next_ - n : next_ + steps_.size() - n;
       write(written_of_->launches[at], steps_[at], last_id_ + 1 - n);
     }
     left_ = 0;
@@ -121,7 +134,10 @@ class TurnRepetition {
   std::uint64_t repeated_ = 0;
   std::size_t left_ = 0;
   std::vector<Step> steps_;
-  std::vector<std::uint32_t> tails_;  // by the index of a stream: steps
+  std::vector<std::uint32_t> tails_;                       // by the index of a stream: steps
+  std::vector<std::uint32_t> counts_;                      // the same: how many a turn has
+  std::uint64_t unlogged_ = 0;                             // repeated launches that the log has not got
+  std::array<std::uint32_t, DagLog::kCapacity> orders_{};  // of these, in a ring from the first on
 };
 
 }  // namespace pergola::scheduler

@@ -26,6 +26,10 @@ class CudaEvent final : public Event {
   // The GPU's clock has a resolution of about 0.5 microseconds.
   Result<double> elapsed_ns(const Event& start) override;
 
+  // For its only owner: it may be recorded again, and has been, so that it stands for later work from now on.
+  bool may_be_again() const { return !timed_ && !word_; }
+  void is_again() { outcome_.reset(); }
+
   CUevent handle() const { return event_; }
   const Context* context() const { return context_.get(); }
 

@@ -69,6 +69,89 @@ TEST_F(CudaLaunch, ARecordAndAWaitNeedNone_AndGetItWhereADriverAsks) {
   EXPECT_EQ(queue.record_untimed().code(), Code::kDeviceLost);
 }
 
+// The event behind it is recorded again where nobody else has it, and is of the kind; else there is a new one.
+TEST_F(CudaLaunch, Between_HasWaited_AndHasAnEventBehindIt) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const auto other = *device->create_queue();
+  const ModulePtr module = *load(*device);
+  const Kernel& kernel = **module->kernel("add_one");
+  const BufferPtr four = zeros(device, 16);
+  const auto bytes = add_one(four, 4);
+  EventPtr behind;
+  const void* known = nullptr;
+  const auto go = [&](std::span<const EventPtr* const> after) {
+    Queue::Between between{.after = after, .behind = &behind, .known = &known};
+    const Status status = queue.launch_between(between, module, kernel, {}, bytes);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(between.has_waited);
+  };
+  const auto value = [&] { return reinterpret_cast<const std::uint32_t*>(four->host_pointer())[3]; };
+  go({});
+  ASSERT_NE(behind, nullptr);
+  EXPECT_NE(known, nullptr);
+  EXPECT_TRUE(behind->wait().ok());
+  EXPECT_EQ(value(), 1u);
+  const EventPtr elsewhere = *other->record_untimed();
+  const EventPtr* const after[] = {&elsewhere};
+  const Event* const same = behind.get();
+  const int waits = control().calls("cuStreamWaitEvent");
+  go(after);
+  EXPECT_EQ(behind.get(), same);
+  EXPECT_EQ(control().calls("cuStreamWaitEvent"), waits + 1);
+  EXPECT_TRUE(behind->wait().ok()) << "for this launch, not for the one before";
+  EXPECT_EQ(value(), 2u);
+  const EventPtr shared = behind;
+  go({});
+  EXPECT_NE(behind, shared);
+  for (const Result<EventPtr>& made : {queue.record_for_host(), queue.record()}) {
+    ASSERT_TRUE(made.ok());
+    behind = *made;
+    const std::weak_ptr<Event> watched = behind;
+    const int records = control().calls("cuEventRecord");
+    go({});
+    EXPECT_NE(behind, *made);
+    EXPECT_EQ(control().calls("cuEventRecord"), records + 1);
+  }
+  EXPECT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(value(), 5u);
+}
+
+TEST_F(CudaLaunch, Between_WhereSomethingIsRefused_SaysWhatHasBeenQueued) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const auto other = *device->create_queue();
+  const ModulePtr module = *load(*device);
+  const Kernel& kernel = **module->kernel("add_one");
+  const BufferPtr four = zeros(device, 16);
+  const auto bytes = add_one(four, 4);
+  const EventPtr elsewhere = *other->record_untimed();
+  const EventPtr* const after[] = {&elsewhere};
+  EventPtr behind;
+  const void* known = nullptr;
+  Queue::Between between{.after = after, .behind = &behind, .known = &known};
+  const auto go = [&](const LaunchConfig& config = {}) {
+    between.has_waited = false;
+    return queue.launch_between(between, module, kernel, config, bytes);
+  };
+  EXPECT_EQ(go({.block = {2000, 1, 1}}).code(), Code::kInvalidArgument);
+  EXPECT_FALSE(between.has_waited);
+  EXPECT_EQ(known, nullptr);
+  control().fail_times("cuStreamWaitEvent", cuda::CUDA_ERROR_OUT_OF_MEMORY, 2);  // asked again once
+  EXPECT_FALSE(go().ok());
+  EXPECT_FALSE(between.has_waited);
+  control().fail_times("cuLaunchKernelEx", cuda::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 2);
+  EXPECT_FALSE(go().ok());
+  EXPECT_TRUE(between.has_waited);
+  ASSERT_TRUE(go().ok());
+  ASSERT_NE(behind, nullptr);
+  control().fail_times("cuEventRecord", cuda::CUDA_ERROR_OUT_OF_MEMORY, 2);
+  EXPECT_TRUE(go().ok()) << "the launch has been queued";
+  EXPECT_EQ(behind, nullptr);
+  EXPECT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(reinterpret_cast<const std::uint32_t*>(four->host_pointer())[3], 2u);
+}
+
 // What ended launches used goes while there are more, though none of them makes a context its thread's.
 TEST_F(CudaLaunch, FromAThreadThatOnlyLaunches_LetsGoOfWhatHasEnded) {
   const DevicePtr device = open();

@@ -122,7 +122,7 @@ void CudaQueue::note_launch(const Kernel* kernel, const ModulePtr& module) {
   ++launches_;
   if (kernel == last_kernel_) return;
   last_kernel_ = kernel;
-  last_module_ = module;
+  if (last_module_.owner_before(module) || module.owner_before(last_module_)) last_module_ = module;
 }
 
 Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
@@ -154,6 +154,24 @@ Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained
     retained_.release_ended(ended);
   }
   return event;
+}
+
+// The event is this one's only owner's, who says what it stands for from now on: the driver takes that at each call.
+// The handles that are kept want an event for themselves now and then. None where it cannot be recorded.
+void CudaQueue::record_again(EventPtr& event, Retained::Ended& ended) {
+  Event* const given = event.get();
+  const bool is_own = given != nullptr && event.use_count() == 1 && typeid(*given) == typeid(CudaEvent);
+  auto* const mine = is_own ? static_cast<CudaEvent*>(given) : nullptr;
+  if (mine == nullptr || mine->context() != context_.get() || !mine->may_be_again() || retained_.wants_event()) {
+    Result<std::shared_ptr<CudaEvent>> made = record_locked(false, ended);
+    event = made.ok() ? *std::move(made) : nullptr;
+    return;
+  }
+  const CUresult result = on_stream([&] { return context_->driver().cuEventRecord(mine->handle(), stream_); });
+  if (result == CUDA_SUCCESS) [[likely]]
+    return mine->is_again();
+  (void)context_->check(result, "recording an event");
+  event = nullptr;
 }
 
 // The word, which the stream will bring to word_number_; none where it cannot: the event is enough.
@@ -191,6 +209,32 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
                          std::span<const std::byte> parameters) {
   if (context_->is_lost()) [[unlikely]]
     return context_->health();
+  Retained::Ended ended;  // dropped after the lock
+  const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
+  return launch_locked(*mine, module, config, parameters, ended);
+}
+
+Status CudaQueue::launch_between(Between& between, const ModulePtr& module, const Kernel& kernel,
+                                 const LaunchConfig& config, std::span<const std::byte> parameters) {
+  if (context_->is_lost()) [[unlikely]]
+    return context_->health();
+  Retained::Ended ended;
+  const std::lock_guard lock(mutex_);
+  const auto* mine = static_cast<const CudaKernel*>(between.known != nullptr ? *between.known : nullptr);
+  if (mine == nullptr) {
+    PERGOLA_ASSIGN(mine, check_launch(module, kernel, config, parameters.size()));
+    if (between.known != nullptr) *between.known = mine;
+  }
+  for (const EventPtr* const event : between.after) PERGOLA_TRY(wait(*event));
+  between.has_waited = true;
+  PERGOLA_TRY(launch_locked(*mine, module, config, parameters, ended));
+  if (between.behind != nullptr) record_again(*between.behind, ended);
+  return {};
+}
+
+Status CudaQueue::launch_locked(const CudaKernel& kernel, const ModulePtr& module, const LaunchConfig& config,
+                                std::span<const std::byte> parameters, Retained::Ended& ended) {
   LaunchAttributes attributes;
   set_attributes(config, attributes);
   ParameterList list(parameters);
@@ -204,11 +248,8 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
                               .hStream = stream_,
                               .attrs = attributes.values,
                               .numAttrs = attributes.count};
-  Retained::Ended ended;  // dropped after the lock
-  const std::lock_guard lock(mutex_);
-  PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
   const CUresult result =
-      on_stream([&] { return context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra()); });
+      on_stream([&] { return context_->driver().cuLaunchKernelEx(&launch, kernel.function(), nullptr, list.extra()); });
   if (result != CUDA_SUCCESS) [[unlikely]]
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));

@@ -33,6 +33,8 @@ class CudaQueue final : public Queue {
 
   Status launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                 std::span<const std::byte> parameters) override;
+  Status launch_between(Between& between, const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                        std::span<const std::byte> parameters) override;
   Status copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
                         std::span<const std::byte> source) override;
   Status copy_to_host(std::span<std::byte> destination, const BufferPtr& source, std::size_t offset_bytes) override;
@@ -71,6 +73,9 @@ class CudaQueue final : public Queue {
   void seal_kept(Retained::Ended& ended);
   Result<const CudaKernel*> check_launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                                          std::size_t parameter_bytes);
+  Status launch_locked(const CudaKernel& kernel, const ModulePtr& module, const LaunchConfig& config,
+                       std::span<const std::byte> parameters, Retained::Ended& ended);
+  void record_again(EventPtr& event, Retained::Ended& ended);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Ended& ended, bool for_host = false);
 
