@@ -153,6 +153,45 @@ TEST_F(VaryingScalars, AScalarThatChangedInALaterTurn_ChangesInTheOneTurnThatIsK
   }
 }
 
+// A graph has a short turn several times over, of which just one may have another scalar, for a while or in the end, or
+// each now and then.
+TEST_F(VaryingScalars, AScalarThatChangesInSomeOfTheTurnsOfAGraph_IsTakenWhereverItCame) {
+  constexpr int kTurn = 4, kTurns = GraphLowering::kFewestRepeated / kTurn;
+  const std::function<bool(int)> is_other[] = {[](int i) { return i % (kTurns - 1) == 3; },
+                                               [](int i) { return i % kTurns == 3; },
+                                               [](int i) { return i % kTurns == 3 && i < 4 * kTurns; }};
+  for (std::size_t which = 0; which < std::size(is_other); ++which) {
+    scheduler.reset();
+    arrays.clear();
+    device->state() = FakeState();
+    open_always();
+    std::vector<double> given;
+    const auto turn_of = [&](double ns) {
+      for (int i = 0; i < kTurn; ++i) {
+        const std::string name = "k" + std::to_string(i), config = "1x32";
+        const double value = i == 1 ? ns : 100 + i;
+        const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(&value, 1)),
+                            &dropped_, dropped_.load()};
+        if (!scheduler->submit_again(text, nullptr)) launch(name, {"x"}, {"x"}, value, 0, &text);
+        given.push_back(value);
+      }
+    };
+    for (int i = 0; i < 6 * kTurns; ++i) {
+      turn_of(1000);
+      if (i % kTurns == 0) scheduler->settle_graphs();
+    }
+    EXPECT_GT(scheduler->graph_counters().by_text, 0u);
+    for (int i = 0; i < 20 * kTurns; ++i) {
+      turn_of(is_other[which](i) ? 5000 + i : 1000);
+      if (i % kTurns == 0) scheduler->settle_graphs();
+    }
+    EXPECT_GT(scheduler->graph_counters().varying, 0u);
+    EXPECT_GT(scheduler->graph_counters().replaced, given.size() / 4);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    EXPECT_EQ(durations(), given) << which;
+  }
+}
+
 TEST_F(VaryingScalars, AnotherPointer_IsAnotherRegion) {
   open_always();
   learn();
