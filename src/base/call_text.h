@@ -6,6 +6,7 @@
 // twice, and `dropped` grows. What has to be done before the same launch may change besides (scheduler/resource.h).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
@@ -33,9 +34,10 @@ class KeptCallText {
     kernel_ = text.kernel;
     config_bytes_ = text.config.size();
     types_bytes_ = text.types.size();
-    bytes_.assign(text.config.begin(), text.config.end());
-    bytes_.insert(bytes_.end(), text.types.begin(), text.types.end());
-    bytes_.insert(bytes_.end(), text.arguments.begin(), text.arguments.end());
+    bytes_.resize(config_bytes_ + types_bytes_ + text.arguments.size(), boost::container::default_init);
+    std::byte* end = bytes_.data();
+    for (const std::span<const std::byte> part : {text.config, text.types, text.arguments})
+      end = std::copy(part.begin(), part.end(), end);
     dropped_ = text.dropped_before;
   }
   void forget() { kernel_ = nullptr; }

@@ -425,12 +425,23 @@ bool GraphLowering::is_shape_period(std::size_t period) const {
   return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
-// The latest launches, whole turns of them.
+// The latest launches, whole turns of them. They are kept on just while a longer turn is looked for.
 std::vector<Launch> GraphLowering::met(std::size_t period, bool with_copies) {
+  const std::size_t turns = std::max<std::size_t>(1, kFewestRepeated / period);
   std::vector<Launch> launches;
-  for (auto kept = kept_.rbegin(); launches.size() < period; ++kept)
-    if (with_copies || !kept->copy) launches.push_back(*kept);
-  std::reverse(launches.begin(), launches.end());
+  launches.reserve(turns * period);
+  const auto counts = [&](const Launch& launch) { return with_copies || !launch.copy; };
+  auto kept = kept_.end();
+  for (std::size_t left = period; left != 0; left -= counts(*kept) ? 1 : 0) --kept;
+  const bool are_kept = offered_ <= look_on_until_;
+  for (; kept != kept_.end(); ++kept) {
+    if (!counts(*kept)) continue;
+    if (are_kept)
+      launches.push_back(*kept);
+    else
+      launches.push_back(std::move(*kept));
+  }
+  if (!are_kept) kept_.clear();
   for (std::size_t i = 0; i < period && !with_copies; ++i) {
     Launch& launch = launches[period - 1 - i];
     if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;  // it has seen the same launches
@@ -438,8 +449,6 @@ std::vector<Launch> GraphLowering::met(std::size_t period, bool with_copies) {
     ++counters_.varying;
   }
   // Short ones several times over, so that a graph has many launches.
-  const std::size_t turns = std::max<std::size_t>(1, kFewestRepeated / period);
-  launches.reserve(turns * period);
   for (std::size_t i = period; i < turns * period; ++i) launches.push_back(launches[i - period]);
   return launches;
 }

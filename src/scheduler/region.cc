@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
+#include <cstring>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -44,8 +45,7 @@ Launch::Launch(const Work& work, std::uint64_t its_hash)
   kernel = &work.call->kernel;
   config = work.call->config;
   parameters.assign(work.call->parameters.begin(), work.call->parameters.end());
-  const ByteRanges ranges = scalars_of(*work.call);
-  scalars.assign(ranges.begin(), ranges.end());
+  scalars = scalars_of(*work.call);
   if (work.call->block_form != nullptr) form = *work.call->block_form;
 }
 
@@ -54,10 +54,10 @@ Work Launch::work() const {
 }
 
 void Launch::meet_again() {
-  if (varies()) parameters = latest;
+  if (varies()) parameters.assign(latest.begin(), latest.end());
   if (!rebinds()) return;
-  accesses = latest_accesses;
-  resource_ids = latest_ids;
+  accesses.assign(latest_accesses.begin(), latest_accesses.end());
+  resource_ids.assign(latest_ids.begin(), latest_ids.end());
 }
 
 Status Launch::enqueue(device::Queue& queue) const {
@@ -80,18 +80,31 @@ Hashes hashes_of_copy(const Work& work) {
 
 }  // namespace
 
+namespace {
+
+// Words of eight bytes; of what is left it is as if zeros came behind it.
+void hash_bytes(std::size_t& hash, const std::byte* from, const std::byte* to) {
+  for (; from != to; from += std::min<std::ptrdiff_t>(sizeof(std::uint64_t), to - from)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from, std::min<std::size_t>(sizeof word, static_cast<std::size_t>(to - from)));
+    boost::hash_combine(hash, word);
+  }
+}
+
+}  // namespace
+
 Hashes hashes_of(const Work& work) {
   if (work.copy != nullptr) return hashes_of_copy(work);
   const KernelCall& call = *work.call;
-  const auto* const bytes = reinterpret_cast<const char*>(call.parameters.data());
+  const std::byte* const bytes = call.parameters.data();
   const ByteRanges scalars = scalars_of(call);
   std::size_t hash = 0, at = 0, scalar_hash = 0;
   for (const ByteRange& range : scalars) {
-    boost::hash_range(hash, bytes + at, bytes + range.begin);
-    boost::hash_range(scalar_hash, bytes + range.begin, bytes + range.end);
+    hash_bytes(hash, bytes + at, bytes + range.begin);
+    hash_bytes(scalar_hash, bytes + range.begin, bytes + range.end);
     at = range.end;
   }
-  boost::hash_range(hash, bytes + at, bytes + call.parameters.size());
+  hash_bytes(hash, bytes + at, bytes + call.parameters.size());
   boost::hash_combine(hash, &call.kernel);
   for (const device::Dim3& dim : {call.config.grid, call.config.block}) {
     boost::hash_combine(hash, std::uint64_t{dim.x} << 32 | dim.y);
@@ -386,7 +399,7 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
     if (launches[k].copy) {
       const auto of_chunk = std::span(launches).subspan(begin, k - begin);
       if (std::none_of(of_chunk.begin(), of_chunk.end(), [&](const Launch& one) { return conflict(one, launches[k]); }))
-        chunk->free_copies.push_back(launches[k].accesses);
+        chunk->free_copies.emplace_back(launches[k].accesses.begin(), launches[k].accesses.end());
     }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
@@ -624,7 +637,8 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
     if (launch.copy)
       node.work = node_of(*launch.copy);
     else
-      node.work = device::KernelNode{launch.module, launch.kernel, launch.config, launch.parameters};
+      node.work = device::KernelNode{
+          launch.module, launch.kernel, launch.config, {launch.parameters.begin(), launch.parameters.end()}};
     if (next_slot < forms.size() && chunk.block->slots[next_slot].launch == chunk.begin + i) {
       const device::DeviceAddress address = block->address() + chunk.block->slots[next_slot].offset_bytes;
       const auto bytes = std::as_bytes(std::span(&address, 1));

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <boost/container/static_vector.hpp>
 #include <deque>
 #include <memory>
@@ -58,10 +59,13 @@ struct Launch {
   Status enqueue(device::Queue& queue) const;
 
   // The parameters to launch it with now.
-  std::span<const std::byte> latest_parameters() const { return varies() ? latest : parameters; }
+  std::span<const std::byte> latest_parameters() const {
+    if (varies()) return latest;
+    return parameters;
+  }
   bool varies() const { return !latest.empty(); }
   // From now on the chunk has them in its block.
-  void vary() { latest = parameters; }
+  void vary() { latest.assign(parameters.begin(), parameters.end()); }
   void set_latest(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), latest.begin()); }
   // Its arrays change, too; `latest` has their addresses.
   bool rebinds() const { return is_rebound; }
@@ -69,8 +73,8 @@ struct Launch {
     if (!varies()) vary();
     is_rebound = true;
     goes_alone = !may_be_in_block();
-    latest_accesses = accesses;
-    latest_ids = resource_ids;
+    latest_accesses.assign(accesses.begin(), accesses.end());
+    latest_ids.assign(resource_ids.begin(), resource_ids.end());
   }
   void set_latest_accesses(std::span<const Access> given) {
     latest_accesses.assign(given.begin(), given.end());
@@ -79,8 +83,14 @@ struct Launch {
   bool may_be_in_block() const { return form != nullptr && !form->refused; }
   // It counts as met with what it came with last.
   void meet_again();
-  std::span<const Access> now_accesses() const { return rebinds() ? latest_accesses : accesses; }
-  std::span<const std::uint64_t> now_ids() const { return rebinds() ? latest_ids : resource_ids; }
+  std::span<const Access> now_accesses() const {
+    if (rebinds()) return latest_accesses;
+    return accesses;
+  }
+  std::span<const std::uint64_t> now_ids() const {
+    if (rebinds()) return latest_ids;
+    return resource_ids;
+  }
   // What is looked at of each that comes again (KnownCall).
   void prefetch() const {
     __builtin_prefetch(&hash);
@@ -93,12 +103,15 @@ struct Launch {
   device::ModulePtr module;
   const device::Kernel* kernel = nullptr;
   device::LaunchConfig config;
-  std::vector<std::byte> parameters;  // as it was met first
-  std::vector<ByteRange> scalars;     // of them; none where there is no form
-  std::shared_ptr<BlockForm> form;    // null where there is none
-  std::vector<Access> accesses;
-  std::vector<std::uint64_t> resource_ids;
-  std::vector<LaunchMemory> memory;  // of the resources
+  // As many as most launches have are in it: each is kept as it is learnt, and copied.
+  template <typename T, std::size_t kMost>
+  using Few = boost::container::small_vector<T, kMost>;
+  Few<std::byte, 64> parameters;    // as it was met first
+  ByteRanges scalars;               // of them; none where there is no form
+  std::shared_ptr<BlockForm> form;  // null where there is none
+  Few<Access, 4> accesses;
+  Few<std::uint64_t, 4> resource_ids;
+  Few<LaunchMemory, 4> memory;  // of the resources
   Mode universal = Mode::kNone;
   WorkSite* site = nullptr;
   // As it came last, where its scalars change, and where its arrays do. Guarded by the scheduler's lock.

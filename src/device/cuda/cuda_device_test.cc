@@ -582,12 +582,18 @@ TEST_F(CudaDevice, Graph_IsBroughtToTheDeviceWhenItIsMade) {
   };
   const int before = control().calls("cuGraphUpload");
   ASSERT_TRUE(instantiate().ok());
+  EXPECT_EQ(control().calls("cuGraphUpload"), before) << "it is there already";
+  const auto without_params = [] { control().fail("cuGraphInstantiateWithParams", cuda::CUDA_ERROR_NOT_SUPPORTED, 0); };
+  without_params();
+  ASSERT_TRUE(instantiate().ok());
   EXPECT_EQ(control().calls("cuGraphUpload"), before + 1);
+  without_params();
   control().fail("cuGraphUpload", cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
   const auto without = instantiate();
   ASSERT_TRUE(without.ok()) << without.message();
   EXPECT_TRUE((*without)->launch(queue).ok());
   ASSERT_TRUE(queue.synchronize().ok());
+  without_params();
   control().fail("cuGraphUpload", cuda::CUDA_ERROR_LAUNCH_FAILED, 0);
   const auto lost = instantiate();
   ASSERT_FALSE(lost.ok());
@@ -758,6 +764,8 @@ TEST_F(CudaDevice, EveryDriverCall_MayFail) {
     for (const int result : {int{cuda::CUDA_ERROR_UNKNOWN}, int{cuda::CUDA_ERROR_LAUNCH_FAILED}})
       for (int skip = 0; skip < 3; ++skip) {
         control().reset();
+        if (function == std::string_view("cuGraphInstantiateWithFlags"))  // which comes in its place
+          control().fail_times("cuGraphInstantiateWithParams", cuda::CUDA_ERROR_NOT_SUPPORTED, 1000);
         control().fail(function, result, skip);
         const Status status = everything(options());
         const bool reached = control().calls(function) > skip;

@@ -139,7 +139,7 @@ TEST_F(CudaDevice, CallsThatWaitForResidentKernels_HaveThemLeaveFirst) {
   const DevicePtr resident = open(), other = open();
   std::string seen;
   const auto calls = [&] {
-    return control().calls("cuGraphInstantiateWithFlags") + control().calls("cuLibraryGetModule");
+    return control().calls("cuGraphInstantiateWithParams") + control().calls("cuLibraryGetModule");
   };
   resident->add_resident(&seen, [&]() -> Result<std::shared_ptr<void>> {
     const int before = calls();

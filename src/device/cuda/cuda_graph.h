@@ -37,6 +37,7 @@ class CudaGraph final : public ExecutableGraph {
     std::vector<CUgraphNode> nodes;
   };
   struct AddNode;
+  static Result<bool> instantiate_on_device(State& state, unsigned long long flags);
   static Status bring_to_device(const State& state);
   explicit CudaGraph(std::shared_ptr<State> state) : state_(std::move(state)), kept_(state_) {}
 

@@ -52,6 +52,8 @@ namespace pergola::device::cuda::declared {
 
 #if CUDA_VERSION >= 12030
 SAME_SIZE(CUgraphEdgeData);
+SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS);
+SAME_MEMBER(CUDA_GRAPH_INSTANTIATE_PARAMS, hUploadStream);
 SAME_VALUE(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 static_assert(ours::kProgrammaticPort == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
 #endif

@@ -619,8 +619,7 @@ FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID which, const
   if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) fake().note("priority " + std::to_string(value->priority));
   return CUDA_SUCCESS;
 }
-FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
-  ENTER("cuGraphInstantiateWithFlags");
+static CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
   if (flags != 0) fake().note("graph with flags " + std::to_string(flags));
   *executable = new CUgraphExec_st;
   fake().count("executable graphs", 1);
@@ -629,6 +628,16 @@ FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigne
     (*executable)->work[node.get()] = node->work;
   }
   return CUDA_SUCCESS;
+}
+FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
+  ENTER("cuGraphInstantiateWithFlags");
+  return instantiate(executable, graph, flags);
+}
+FAKE cuGraphInstantiateWithParams(CUgraphExec* executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* how) {
+  ENTER("cuGraphInstantiateWithParams");
+  if ((how->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0 || how->hUploadStream == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  return instantiate(executable, graph, how->flags & ~CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
 }
 FAKE cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* work) {
   ENTER("cuGraphExecKernelNodeSetParams");
