@@ -41,11 +41,14 @@ class KeptCallText {
     dropped_ = text.dropped_before;
   }
   void forget() { kernel_ = nullptr; }
+  // Nothing has been dropped since; of a text that it was found to be.
+  bool stands(const CallText& text) const {
+    return kernel_ == text.kernel && kernel_ != nullptr && dropped_ == text.dropped->load(std::memory_order_acquire);
+  }
   bool is(const CallText& text) const {
     const std::size_t arguments_bytes = text.arguments.size();
-    if (kernel_ != text.kernel || kernel_ == nullptr || config_bytes_ != text.config.size() ||
-        types_bytes_ != text.types.size() || bytes_.size() != config_bytes_ + types_bytes_ + arguments_bytes ||
-        dropped_ != text.dropped->load(std::memory_order_acquire))
+    if (!stands(text) || config_bytes_ != text.config.size() || types_bytes_ != text.types.size() ||
+        bytes_.size() != config_bytes_ + types_bytes_ + arguments_bytes)
       return false;
     Sixteen differing{};
     const std::byte* kept = bytes_.data();

@@ -59,13 +59,16 @@ bool Durations::wants(const KernelDurations& durations, std::uint32_t launches) 
   if (launches < kFirstTimed) return false;
   // How long a kernel takes may depend on its numbers, as that of steps: it is looked for soon, and ever more rarely.
   const bool is_one_of_all = (launches & (std::min(launches, kThenEach) - 1)) == 0;
-  if (durations.timed >= kEnoughTimed && durations.doubtful == 0 && !is_one_of_all) return false;
+  if (durations.timed + durations.on_their_way >= kEnoughTimed && durations.doubtful == 0 && !is_one_of_all)
+    return false;
   return samples_.size() < kMostSamples;
 }
 
 void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
   const SizeClass size = size_of(work);
-  if (KernelDurations& durations = find(*work.site, size); durations.doubtful != 0) --durations.doubtful;
+  KernelDurations& durations = find(*work.site, size);
+  if (durations.doubtful != 0) --durations.doubtful;
+  ++durations.on_their_way;
   samples_.push_back({work.site, size, std::move(start), std::move(end), launch_ns});
 }
 
@@ -75,10 +78,11 @@ void Durations::settle() {
     if (!ended) return;
     const Sample sample = std::move(samples_.front());
     samples_.pop_front();
+    KernelDurations& durations = find(*sample.site, sample.size);
+    if (durations.on_their_way != 0) --durations.on_their_way;  // else it was forgotten meanwhile
     if (!ended->ok()) continue;
     const Result<double> between = sample.end->elapsed_ns(*sample.start);
     if (!between.ok()) continue;
-    KernelDurations& durations = find(*sample.site, sample.size);
     const double ns = std::max(0.0, *between - sample.launch_ns), expected = expected_ns(&durations);
     if (expected < kUnknownDurationNs && ns > std::max(kSurprise * expected, expected + kSurpriseNs) &&
         durations.launches >= durations.doubted_from) {

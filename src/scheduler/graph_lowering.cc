@@ -124,19 +124,21 @@ void GraphLowering::vary_here(bool rebinds) {
   tell_of_chunks();
 }
 
-// An upload is, and `text` may be the launch behind it and others.
-const Launch* GraphLowering::expected_upload(const CallText& text) const {
-  if (region_->launches[phase_].kind != WorkKind::kCopyToDevice) return nullptr;
+// An upload is, and `text` may be the launch behind it and others: that of `known` is.
+GraphLowering::Expected GraphLowering::expected_upload(const CallText& text, const KnownCall* known) const {
+  if (region_->launches[phase_].kind != WorkKind::kCopyToDevice) return {};
   std::size_t at = phase_;
   while (region_->launches[at].kind == WorkKind::kCopyToDevice)
-    if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return nullptr;
+    if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return {};
   const Launch& launch = region_->launches[at];
-  if (!region_->calls[at % region_->calls.size()].text.is(text)) return nullptr;
+  const KnownCall& call = region_->calls[at % region_->calls.size()];
+  if (&call == known ? !call.text.stands(text) : !call.text.is(text)) return {};
   // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
   const Launch& upload = region_->launches[phase_];
   const std::uint64_t filled = upload.resource_ids.back();
   const bool is_of_launch = std::ranges::find(launch.resource_ids, filled) != launch.resource_ids.end();
-  return is_of_launch ? &upload : nullptr;
+  if (!is_of_launch) return {};
+  return {.launch = &upload, .behind = &call};
 }
 
 GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arriving) {
@@ -496,6 +498,7 @@ void GraphLowering::begin_following(std::size_t period, Found by) {
   known_.push_back(region_);
   if (known_.size() > kRegionsKnown) known_.pop_front();
   recut();
+  make_graphs_soon();
 }
 
 void GraphLowering::stop_following() {
@@ -637,8 +640,13 @@ bool GraphLowering::wants_mark(const Chunk& chunk) {
   if (holds_on_idle() || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding))
     return false;
   if ((phase_ + 1 - chunk.begin) % kMarkEach != 0) return false;
-  if (chunk.state == State::kNone && expected_queue_ && expected_queue_() >= kWorthMaking) make_graphs();
+  if (chunk.state == State::kNone) make_graphs_soon();
   return true;
+}
+
+// Where it looks as if they were wanted soon.
+void GraphLowering::make_graphs_soon() {
+  if (!holds_on_idle() && expected_queue_ && expected_queue_() >= kWorthMaking) make_graphs();
 }
 
 std::chrono::nanoseconds GraphLowering::queued() {

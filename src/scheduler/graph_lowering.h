@@ -140,16 +140,18 @@ class GraphLowering {
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
   struct Expected {
     const Launch* launch = nullptr;
-    KnownCall* call = nullptr;  // where `launch` is the one that the text stands for, and no upload
+    KnownCall* call = nullptr;          // where `launch` is the one that the text stands for, and no upload
+    const KnownCall* behind = nullptr;  // else that of the launch behind it, which is
   };
   // The launch that `text` stands for, where it is the one expected next; or where uploads of its arrays come before
   // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
   // again() and hold_again().
-  Expected expected(const CallText& text) const {
+  // `before`: of the same text, before the launch that came last.
+  Expected expected(const CallText& text, const Expected& before) const {
     if (region_ == nullptr || offered_ < look_on_until_ || region_->same_again) return {};
     KnownCall& call = region_->calls[place_];
     if (call.text.is(text)) return {&region_->launches[place_], &call};
-    return {expected_upload(text)};
+    return expected_upload(text, before.behind);
   }
   // Where it stands.
   const std::shared_ptr<Region>& region() const { return region_; }
@@ -271,7 +273,7 @@ class GraphLowering {
     bool in_a_row = false;  // the chunk before it has a mark too
   };
 
-  const Launch* expected_upload(const CallText& text) const;
+  Expected expected_upload(const CallText& text, const KnownCall* known) const;
   void follow(const Work* work, bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
   void vary_here(bool rebinds);
   void learn(const Work& work);
@@ -310,6 +312,7 @@ class GraphLowering {
   bool wants_mark(const Chunk& chunk);
   bool enough_queued();
   void make_graphs();
+  void make_graphs_soon();
   std::chrono::nanoseconds queued();
   std::span<const Launch> take_held();
   bool is_overdue(std::int64_t since_ns) const;

@@ -24,7 +24,7 @@ namespace pergola::scheduler {
 
 std::span<const Launch> GraphLowering::interrupt_for(std::span<const Access> accesses, bool over_the_link) {
   if (region_ == nullptr) return interrupt();
-  const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
+  const Chunk* const chunk = region_->chunk_of(phase_).get();  // until it is cut
   if (chunk->begin == phase_) return interrupt();  // nothing is held
   const auto first_in_conflict = [&](std::size_t begin, std::size_t end, bool have_come) {
     return region_->first_in_conflict(accesses, begin, end, readers_conflict_, have_come);

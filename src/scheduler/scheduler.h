@@ -277,6 +277,7 @@ class Scheduler {
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   static std::uint8_t prediction_slot(std::span<const Access> accesses);
   bool all_ended_well() const;
+  bool is_still() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended);
   bool may_be_of_a_graph(const Work& work);
   std::optional<Status> upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next);

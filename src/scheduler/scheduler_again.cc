@@ -37,7 +37,7 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
   if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
       !host_accesses_.empty())
     return std::nullopt;
-  GraphLowering::Expected next = lowering_->expected(text);
+  GraphLowering::Expected next = lowering_->expected(text, {});
   if (next.launch == nullptr) return std::nullopt;
   if (next.call == nullptr) {
     if (std::optional<Status> status = upload_before(lock, text, next); !status || !status->ok()) return status;
@@ -57,7 +57,7 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
 // None where there is more to it than this can do.
 std::optional<Status> Scheduler::upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next) {
   write_down();
-  for (; next.launch != nullptr && next.call == nullptr; next = lowering_->expected(text))
+  for (; next.launch != nullptr && next.call == nullptr; next = lowering_->expected(text, next))
     if (std::optional<Status> status = upload_again(lock, *next.launch); !status || !status->ok()) return status;
   if (next.launch == nullptr) return std::nullopt;
   return Status();
