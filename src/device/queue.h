@@ -34,7 +34,8 @@ class Queue {
   // `parameters` is the kernel's parameter buffer, laid out by its signature; copied before the call returns.
   virtual Status launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                         std::span<const std::byte> parameters) = 0;
-  // wait(), launch() and record_untimed() in one call, which costs less on some devices.
+  // wait(), launch() and record_untimed() in one call, which costs less on some devices. `behind` is left as it is where
+  // the launch has not been queued.
   virtual Status launch_between(Between& between, const ModulePtr& module, const Kernel& kernel,
                                 const LaunchConfig& config, std::span<const std::byte> parameters);
 
@@ -63,6 +64,9 @@ class Queue {
   virtual Status wait(const EventPtr& event) = 0;
   // The same, until the host has opened `gate` (of the same device, Device::create_gate) to `number`.
   virtual Status wait_for_gate(const GatePtr& gate, std::uint32_t number);
+  // Whether launch_between() records events again, for which failures must be told by any event that comes behind them:
+  // elsewhere the first one alone tells what it was (event.h), and must stay until it has been asked.
+  virtual bool records_again() const { return false; }
   // An event that ends with all work queued before it.
   virtual Result<EventPtr> record() = 0;
   // The same for ordering and waiting only: it has no time, and costs less on some devices.

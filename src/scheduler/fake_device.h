@@ -48,6 +48,7 @@ struct FakeState {
   double launch_ns = 0;                 // how long the host takes to queue anything
   double launch_node_ns = 0;            // and for each node of a graph besides
   std::vector<double> graphs_take;      // so much of their time on the queue of this number; 1 on those behind them
+  bool tells_once = false;              // a failure is told by the first event behind it, as on the CPU
   bool has_handles = false;             // queues have handles: themselves
   std::function<void()> while_waiting;  // called in Event::wait(), if there is one
 
@@ -145,11 +146,15 @@ class FakeQueue final : public device::Queue {
     return {};
   }
   // An event that nobody else has is recorded again, as on a GPU.
+  bool records_again() const override { return !state_->tells_once; }
   Status launch_between(Between& between, const device::ModulePtr& module, const device::Kernel& kernel,
                         const device::LaunchConfig& config, std::span<const std::byte> parameters) override {
     device::EventPtr again;
     if (between.behind != nullptr && between.behind->use_count() == 1) again = std::move(*between.behind);
-    PERGOLA_TRY(Queue::launch_between(between, module, kernel, config, parameters));
+    if (const Status status = Queue::launch_between(between, module, kernel, config, parameters); !status.ok()) {
+      if (again != nullptr) *between.behind = std::move(again);
+      return status;
+    }
     if (again == nullptr || between.behind == nullptr || *between.behind == nullptr) return {};
     auto& mine = static_cast<FakeEvent&>(*again);
     const auto& made = static_cast<const FakeEvent&>(**between.behind);
@@ -212,7 +217,10 @@ class FakeQueue final : public device::Queue {
     const std::uint32_t number = state_->events++;
     const double at = std::max(ready_ns_, state_->host_ns);  // of an idle queue: now
     state_->steps.push_back({Step::Kind::kRecord, number_, at, at, number});
-    return device::EventPtr(std::make_shared<FakeEvent>(state_, number, at, failure_));
+    Status outcome = failure_;
+    if (state_->tells_once && !failure_.ok() && std::exchange(told_, true) && failure_.code() != Code::kSkipped)
+      outcome = PERGOLA_ERROR(kSkipped, "This work is not run, because work before it failed: {}", failure_.message());
+    return device::EventPtr(std::make_shared<FakeEvent>(state_, number, at, std::move(outcome)));
   }
   Result<device::EventPtr> record_untimed() override {
     auto made = record();
@@ -226,6 +234,7 @@ class FakeQueue final : public device::Queue {
   }
   Status synchronize() override {
     state_->host_ns = std::max(state_->host_ns, ready_ns_);
+    told_ = false;
     return std::exchange(failure_, Status());
   }
   Result<void*> native_handle() override { return state_->has_handles ? static_cast<void*>(this) : nullptr; }
@@ -247,6 +256,7 @@ class FakeQueue final : public device::Queue {
   const std::uint32_t number_;
   double ready_ns_ = 0;
   Status failure_;
+  bool told_ = false;  // by an event
 };
 
 class FakeGraph final : public device::ExecutableGraph {

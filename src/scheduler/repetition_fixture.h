@@ -82,6 +82,19 @@ class Repetitions : public TextTest {
     }
     return told;
   }
+  // Streams, positions there and orders of the latest of those.
+  std::vector<std::string> places() {
+    std::vector<std::string> told;
+    const std::vector<DagVertex> vertices = scheduler->picture().vertices;
+    constexpr std::size_t kLatest = 600;
+    for (std::size_t i = vertices.size() - std::min(vertices.size(), kLatest); i < vertices.size(); ++i) {
+      std::string orders;
+      for (const DagVertex::Edge& edge : vertices[i].kept_edges()) orders += fmt::format(" {}", to_string(edge.order));
+      told.push_back(
+          fmt::format("{} on {} at {}:{}", vertices[i].name, vertices[i].stream, vertices[i].position, orders));
+    }
+    return told;
+  }
   void start_again(const std::string& policy) {
     scheduler.reset();
     arrays.clear();

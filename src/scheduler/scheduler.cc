@@ -676,7 +676,7 @@ Status Scheduler::synchronize(Deadline deadline) {
   poll_all();
   if (!status.ok() || !failure_.ok() || !skip_.ok()) {
     const Status cleared = synchronize_queues(lock);
-    if (status.ok()) status = cleared;
+    if (status.ok() || (status.code() == Code::kSkipped && !cleared.ok())) status = cleared;  // what it was skipped for
   }
   for (std::size_t i = 0; i < positions.size(); ++i) {
     Stream& stream = *streams_[i];

@@ -20,8 +20,9 @@ std::optional<Status> Scheduler::repeat_in_turn(const Launch& launch, const Grap
   }
   const nvtx::Range range(nvtx_, launch.site->name.c_str());
   const bool has_mark = marked != nullptr && (marked->ended != nullptr || marked->marks);
+  const bool has_event = step.has_others && !has_mark && stream.queue->records_again();
   device::Queue::Between between{.after = {waits.events.data(), waits.events.size()},
-                                 .behind = step.has_others && !has_mark ? &step.event : nullptr,
+                                 .behind = has_event ? &step.event : nullptr,
                                  .known = &step.known};
   Status status =
       stream.queue->launch_between(between, launch.module, *launch.kernel, launch.config, launch.parameters);

@@ -31,7 +31,7 @@ class ManyTurns : public TurnRepetitions, public ::testing::WithParamInterface<i
 // Of the most, some are not kept in the log, and never come there.
 TEST_P(ManyTurns, AreWrittenDownAsWithoutThem) {
   const auto launches = 3 * static_cast<std::uint64_t>(GetParam());
-  std::vector<std::string> plain;
+  std::vector<std::string> plain, placed;
   Counters counted;
   for (const char* const policy : {"graphs=off", "graphs=recurring"}) {
     for (const char* const forks : {"", ",fork-cost=0"}) {
@@ -44,6 +44,7 @@ TEST_P(ManyTurns, AreWrittenDownAsWithoutThem) {
       if (std::string(policy) == "graphs=off") {
         EXPECT_EQ(with.repeated, 0u);
         plain = story();
+        placed = places();
         counted = with;
       } else {
         EXPECT_GT(with.repeated, launches - 200);
@@ -51,6 +52,7 @@ TEST_P(ManyTurns, AreWrittenDownAsWithoutThem) {
     }
   }
   EXPECT_EQ(difference(story(), plain), "");
+  EXPECT_EQ(difference(places(), placed), "");
   const Counters with = scheduler->counters();
   EXPECT_EQ(with.computations, counted.computations);
   EXPECT_EQ(with.dependencies, counted.dependencies);
@@ -162,6 +164,109 @@ TEST_F(TurnRepetitions, ARefusedLaunch_SaysSo_AndATurnThatFails_IsTold) {
   EXPECT_EQ(scheduler->synchronize().message(), "it has failed");
   turns(200);
   EXPECT_TRUE(scheduler->synchronize().ok());
+}
+
+// As on the CPU: the first event behind what failed tells it, and nobody else.
+TEST_F(TurnRepetitions, AFailureLongAgo_IsToldAsItself) {
+  for (const char* const policy : {"graphs=off,fork-cost=0", "graphs=recurring,fork-cost=0", "graphs=recurring"})
+    for (const int later : {0, 1, 2, 10, 300})
+      for (const int which : {0, 1, 2}) {
+        SCOPED_TRACE(fmt::format("{}, {} turns later, launch {}", policy, later, which));
+        start_again(policy);
+        device->state().tells_once = true;
+        turns(200);
+        const auto fails = [&](int i) {
+          if (i == which) device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "it has failed")};
+        };
+        fails(0);
+        ASSERT_TRUE(write("a", {{"x"}}).ok());
+        fails(1);
+        ASSERT_TRUE(write("b", {{"y"}}).ok());
+        fails(2);
+        ASSERT_TRUE(write("c", {{"x"}, {"y", Mode::kRead}}).ok());
+        turns(later);
+        const Status told = scheduler->synchronize();
+        EXPECT_EQ(told.code(), Code::kDeviceFault) << told.message();
+        EXPECT_TRUE(scheduler->synchronize().ok());
+      }
+}
+
+// A launch whose waits the driver refuses is placed like any other, once; one that is itself refused is told. What
+// comes after either comes after what they would have come after.
+TEST_F(TurnRepetitions, ARefusedWaitOrLaunch_LosesNoOrder) {
+  for (const int refusals : {1, 2, 3})
+    for (const bool is_wait : {true, false})
+      for (const int which : {0, 1, 2}) {
+        SCOPED_TRACE(fmt::format("{} {}, launch {}", refusals, is_wait ? "waits" : "launches", which));
+        start_again("graphs=recurring,fork-cost=0");
+        turns(200);
+        double x = 0, y = 0;  // when what wrote them last ends
+        std::size_t refused = 0;
+        const auto next = [&](int i) {
+          const std::size_t before = kernel_launches();
+          const Status status = i == 0   ? write("a", {{"x"}})
+                                : i == 1 ? write("b", {{"y"}})
+                                         : write("c", {{"x"}, {"y", Mode::kRead}});
+          refused += status.ok() ? 0 : 1;
+          ASSERT_EQ(kernel_launches(), before + (status.ok() ? 1 : 0));
+          if (!status.ok()) return;
+          EXPECT_GE(last().start_ns, i == 0 ? x : i == 1 ? y : std::max(x, y));
+          (i == 1 ? y : x) = last().end_ns;
+          if (i == 2) y = std::max(y, last().end_ns);
+        };
+        for (int i = 0; i < 3; ++i) next(i);
+        for (int turn = 0; turn < 3; ++turn)
+          for (int i = 0; i < 3; ++i) {
+            auto& to_refuse = is_wait ? device->state().refuse_waits : device->state().refuse_launches;
+            if (turn == 0 && i == which)
+              to_refuse.assign(static_cast<std::size_t>(refusals), PERGOLA_ERROR(kInvalidArgument, "refused"));
+            next(i);
+          }
+        EXPECT_EQ(refused != 0, !is_wait || refusals > 1);
+        device->state().refuse_waits.clear();
+        (void)scheduler->synchronize();
+        turns(200);
+        EXPECT_TRUE(scheduler->synchronize().ok());
+      }
+}
+
+// The message names what may have failed, of launches that nobody has written down by then.
+TEST_F(TurnRepetitions, ALostDevice_NamesWhatWasUnderWay) {
+  std::string plain;
+  for (const char* const policy : {"graphs=off,fork-cost=0", "graphs=recurring,fork-cost=0"}) {
+    start_again(policy);
+    turns(200);
+    device->state().host_ns += 1e6;  // they have ended
+    ASSERT_TRUE(read("y").ok());
+    turns(200);
+    ASSERT_TRUE(write("a", {{"x"}}).ok());
+    device->state().fail_next = {PERGOLA_ERROR(kDeviceLost, "The device is lost.")};
+    ASSERT_TRUE(write("b", {{"y"}}).ok());
+    turns(40);
+    const Status told = read("y");
+    EXPECT_EQ(told.code(), Code::kDeviceLost);
+    if (plain.empty()) plain = told.message();
+    EXPECT_EQ(told.message(), plain);
+    EXPECT_NE(plain.find("'b'"), std::string::npos) << plain;
+  }
+  // It is learnt while they are repeated.
+  start_again("graphs=recurring,fork-cost=0");
+  turns(200);
+  device->state().host_ns += 1e6;
+  ASSERT_TRUE(read("y").ok());
+  turns(30);
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceLost, "The device is lost.")};
+  turns(10);
+  device->state().host_ns += 1e9;
+  Status told;
+  for (int i = 0; i < 1000 && told.ok(); ++i) {
+    told = write("a", {{"x"}});
+    if (told.ok()) told = write("b", {{"y"}});
+    if (told.ok()) told = write("c", {{"x"}, {"y", Mode::kRead}});
+  }
+  if (told.ok()) told = read("y");
+  EXPECT_EQ(told.code(), Code::kDeviceLost);
+  EXPECT_NE(told.message().find("'a' or 'c'"), std::string::npos) << told.message();
 }
 
 // Many tiles of one array: who wrote those that have ended is forgotten now and then, here as a turn's last launch

@@ -45,6 +45,7 @@ class CudaQueue final : public Queue {
   Status take_managed(const BufferPtr& buffer) override;
   Status give_managed_to_host(const BufferPtr& buffer) override;
   Status wait(const EventPtr& event) override;
+  bool records_again() const override { return true; }  // a failure loses the device, as all that follows tells
   Status wait_for_gate(const GatePtr& gate, std::uint32_t number) override;
   Result<EventPtr> record() override;
   Result<EventPtr> record_untimed() override;
