@@ -242,14 +242,14 @@ class TaskBench {
       region.expect(turns() + learning, steps);
       // From the turn behind the one in which the last of them was there.
       const std::size_t first = graphs.made_after / kRegion + 2, end = first + static_cast<std::size_t>(turns());
-      // A launch may have been held for too long now and then: it counts as what it took.
-      const bool as_graphs = graphs.made_after != 0 && end <= turn_ms.size() &&
-                             graphs.replaced >= (turn_ms.size() - first) * kRegion * 9 / 10;
+      const bool is_late = graphs.made_after == 0 || end > turn_ms.size();
       right &= region.is_right();
-      if (on_gpu_ && !as_graphs) {
+      if (on_gpu_ && is_late) {
         ++late;
         continue;
       }
+      // A launch may have been held for too long now and then: it counts as what it took.
+      right &= !on_gpu_ || graphs.replaced >= (turn_ms.size() - first) * kRegion * 9 / 10;
       double ms = graphs.making_ms;
       for (std::size_t turn = first; turn < std::min(end, turn_ms.size()); ++turn) ms += turn_ms[turn];
       if (run != 0) times.push_back(ms / (turns() * kRegion));

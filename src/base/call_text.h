@@ -41,10 +41,6 @@ class KeptCallText {
     dropped_ = text.dropped_before;
   }
   void forget() { kernel_ = nullptr; }
-  // Nothing has been dropped since; of a text that it was found to be.
-  bool stands(const CallText& text) const {
-    return kernel_ == text.kernel && kernel_ != nullptr && dropped_ == text.dropped->load(std::memory_order_acquire);
-  }
   bool is(const CallText& text) const {
     const std::size_t arguments_bytes = text.arguments.size();
     if (!stands(text) || config_bytes_ != text.config.size() || types_bytes_ != text.types.size() ||
@@ -56,6 +52,11 @@ class KeptCallText {
     differing |= difference(kept += config_bytes_, text.types);
     differing |= difference(kept + types_bytes_, text.arguments);
     return (differing[0] | differing[1]) == 0;
+  }
+  // Of a text that is() was true of, under the same lock: whether it still is, as nothing has been dropped since. The
+  // bytes are not looked at.
+  bool stands(const CallText& text) const {
+    return kernel_ == text.kernel && kernel_ != nullptr && dropped_ == text.dropped->load(std::memory_order_acquire);
   }
 
  private:

@@ -79,11 +79,17 @@ TEST_F(KeptCallTexts, NoArguments_AreTheSameAsNone) {
 TEST_F(KeptCallTexts, WhereAHandleWasDestroyed_NothingIs) {
   kept_.keep(text(kBytes, kBytes));
   const CallText before = text(kBytes, kBytes);
+  EXPECT_TRUE(kept_.stands(before));
   ++dropped_;
+  EXPECT_FALSE(kept_.stands(before));
   EXPECT_FALSE(kept_.is(before));
   EXPECT_FALSE(kept_.is(text(kBytes, kBytes)));
   kept_.keep(before);
   EXPECT_FALSE(kept_.is(before)) << "it was destroyed while the text was looked up";
+  kept_.keep(text(kBytes, kBytes));
+  EXPECT_TRUE(kept_.stands(text(kBytes, kBytes)));
+  kept_.forget();
+  EXPECT_FALSE(kept_.stands(text(kBytes, kBytes)));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // An event covers the work that its queue took since the event before it, and carries the *first* error of that work.
 // Work queued behind a failure in the same queue is not run: its events fail as kSkipped and quote the cause, until
 // Queue::synchronize() has reported the error (failure.h keeps this for a queue).
+// An event that nobody else has may be recorded again by Queue::launch_between(): it is pending again, for later work.
 // Thread-safe. Shared: whoever waits keeps it alive.
 #pragma once
 

@@ -23,8 +23,8 @@ class Queue {
     // Where it is not null, an untimed event behind the launch comes there. One that is there already is recorded
     // again, on some devices, where nobody else has it. Null afterwards where there is none: it can be had later.
     EventPtr* behind = nullptr;
-    // Where it is not null: what the queue has found out about a launch of that kernel with that configuration, null
-    // before the first. Whoever keeps it gives it with these alone.
+    // Where it is not null: what the queue has found out about a launch of that kernel with that configuration and as many
+    // bytes of parameters, null before the first. Whoever keeps it gives it with these alone, and keeps the module.
     const void** known = nullptr;
     bool has_waited = false;  // afterwards: of what it comes after; else nothing but waits has been queued
   };

@@ -1,8 +1,14 @@
 // Turns that are repeated (scheduler/turn_repetition.h) on the CPU device, where a kernel of one fails.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "src/base/call_text.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/local_session.h"
 #include "src/runtime/test_arrays.h"
@@ -83,7 +89,6 @@ TEST_F(FailingTurns, AFaultIsToldAsOne) {
       }
       const Status told = (*session)->synchronize();
       EXPECT_EQ(told.code(), Code::kDeviceFault) << told.message();
-      EXPECT_EQ((*session)->scheduler().counters().repeated > 900, !std::string_view(policy).starts_with("graphs=off"));
     }
 }
 

@@ -64,7 +64,7 @@ class EventPrediction {
 struct KernelDurations {
   SizeClass size;
   std::uint32_t launches = 0, timed = 0;
-  std::uint32_t on_their_way = 0;  // of those that are timed: their times are not known yet
+  std::uint32_t on_their_way = 0;  // launches between two timed events, not in `timed` yet: their times are not known
   std::uint32_t doubtful = 0;  // launches that are to be timed next, as one took much longer than is expected
   std::uint32_t doubted_from = 0;  // launches before which there is no further doubt: twice those at the last one
   float ns[4] = {};     // of the last ones timed, in a ring

@@ -1,7 +1,7 @@
 // The computations submitted last, with their dependencies: what `explain` and pictures of the DAG are made of.
 //
-// A ring of fixed size, written at every submission and so kept cheap: numbers, and names that live as long as the
-// scheduler. Guarded by the scheduler's lock.
+// A ring of fixed size, written at every submission but those of repeated turns, which come later (turn_repetition.h),
+// and so kept cheap: numbers, and names that live as long as the scheduler. Guarded by the scheduler's lock.
 #pragma once
 
 #include <algorithm>
@@ -131,8 +131,10 @@ class DagLog {
     }
     return count;
   }
-  // A vertex like one some turns before it, but for these. Its orders: of the n-th edge in the n-th lowest four bits.
+  // A vertex like one some turns before it, but for these. Its orders: of each edge, the first in the lowest bits.
   struct Repeated {
+    static constexpr std::uint32_t kOrderBits = 4;
+    static_assert(DagVertex::kEdges * kOrderBits <= 32);
     std::uint64_t id = 0, position = 0;
     std::uint32_t orders = 0;
   };
@@ -164,9 +166,9 @@ class DagLog {
     for (DagVertex::Edge& edge : next_like(like, by.id, by.position)) {
       if (edge.parent >= first) {
         edge.parent += later;
-        edge.order = static_cast<Order>(orders & 15);
+        edge.order = static_cast<Order>(orders & ((1u << Repeated::kOrderBits) - 1));
       }
-      orders >>= 4;
+      orders >>= Repeated::kOrderBits;
     }
   }
   // next(), with all that `like` has but its number and place; its edges, which are still those of `like`.

@@ -155,7 +155,7 @@ class FakeQueue final : public device::Queue {
       if (again != nullptr) *between.behind = std::move(again);
       return status;
     }
-    if (again == nullptr || between.behind == nullptr || *between.behind == nullptr) return {};
+    if (again == nullptr || *between.behind == nullptr) return {};
     auto& mine = static_cast<FakeEvent&>(*again);
     const auto& made = static_cast<const FakeEvent&>(**between.behind);
     mine.number = made.number;

@@ -124,7 +124,8 @@ void GraphLowering::vary_here(bool rebinds) {
   tell_of_chunks();
 }
 
-// An upload is, and `text` may be the launch behind it and others: that of `known` is.
+// Where an upload is expected and `text` stands for the launch behind it and perhaps others. `known`: the call that it
+// was found to stand for, whose bytes need not be compared again.
 GraphLowering::Expected GraphLowering::expected_upload(const CallText& text, const KnownCall* known) const {
   if (region_->launches[phase_].kind != WorkKind::kCopyToDevice) return {};
   std::size_t at = phase_;
@@ -435,7 +436,7 @@ std::vector<Launch> GraphLowering::met(std::size_t period, bool with_copies) {
   const auto counts = [&](const Launch& launch) { return with_copies || !launch.copy; };
   auto kept = kept_.end();
   for (std::size_t left = period; left != 0; left -= counts(*kept) ? 1 : 0) --kept;
-  const bool are_kept = offered_ <= look_on_until_;
+  const bool are_kept = offered_ <= look_on_until_;  // else forget_what_came() lets them go next
   for (; kept != kept_.end(); ++kept) {
     if (!counts(*kept)) continue;
     if (are_kept)
@@ -443,7 +444,6 @@ std::vector<Launch> GraphLowering::met(std::size_t period, bool with_copies) {
     else
       launches.push_back(std::move(*kept));
   }
-  if (!are_kept) kept_.clear();
   for (std::size_t i = 0; i < period && !with_copies; ++i) {
     Launch& launch = launches[period - 1 - i];
     if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;  // it has seen the same launches
@@ -639,7 +639,7 @@ bool GraphLowering::wants_mark(const Chunk& chunk) {
   using State = Chunk::State;
   if (holds_on_idle() || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding))
     return false;
-  if ((phase_ + 1 - chunk.begin) % kMarkEach != 0) return false;
+  if (!is_marked(chunk)) return false;
   if (chunk.state == State::kNone) make_graphs_soon();
   return true;
 }

@@ -140,13 +140,14 @@ class GraphLowering {
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
   struct Expected {
     const Launch* launch = nullptr;
-    KnownCall* call = nullptr;          // where `launch` is the one that the text stands for, and no upload
-    const KnownCall* behind = nullptr;  // else that of the launch behind it, which is
+    KnownCall* call = nullptr;          // of `launch`, where the text stands for that; null where it is an upload
+    const KnownCall* behind = nullptr;  // then: of the launch behind the uploads, for which the text stands
   };
   // The launch that `text` stands for, where it is the one expected next; or where uploads of its arrays come before
   // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
-  // again() and hold_again().
-  // `before`: of the same text, before the launch that came last.
+  // again(), hold_again() and pass_again(). `before`: what this gave for the same text before the upload that came
+  // last;
+  // {} where there was none.
   Expected expected(const CallText& text, const Expected& before) const {
     if (region_ == nullptr || offered_ < look_on_until_ || region_->same_again) return {};
     KnownCall& call = region_->calls[place_];
@@ -158,11 +159,10 @@ class GraphLowering {
   std::size_t place() const { return place_; }  // of Region::calls
   // That launch has come, and is launched: where nothing is to be decided, which is follow() with nothing held, inside
   // a chunk. Else false, and nothing has happened.
-  bool goes_by() {
+  bool pass_again() {
     if (held_ != 0 || held_chunk_ != nullptr) return false;
     const Chunk& chunk = *region_->chunk_of(phase_);
-    const std::size_t at = phase_ - chunk.begin;
-    if (at == 0 || phase_ + 1 == chunk.end || chunk.leads || (at + 1) % kMarkEach == 0) return false;
+    if (chunk.begin == phase_ || phase_ + 1 == chunk.end || chunk.leads || is_marked(chunk)) return false;
     ++offered_;
     ++counters_.by_text;
     step();
@@ -324,6 +324,8 @@ class GraphLowering {
   void keep_one_turn();
   void replace_region(std::shared_ptr<Region> by);
   void advance();
+  // Whether an event behind the launch that comes is one that tells how far the device is, while there are no graphs.
+  bool is_marked(const Chunk& chunk) const { return (phase_ + 1 - chunk.begin) % kMarkEach == 0; }
   void step() {
     ++phase_;
     if (++place_ == region_->calls.size()) place_ = 0;

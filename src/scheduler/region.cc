@@ -78,10 +78,6 @@ Hashes hashes_of_copy(const Work& work) {
   return {.whole = hash, .shape = hash};
 }
 
-}  // namespace
-
-namespace {
-
 // Words of eight bytes; of what is left it is as if zeros came behind it.
 void hash_bytes(std::size_t& hash, const std::byte* from, const std::byte* to) {
   for (; from != to; from += std::min<std::ptrdiff_t>(sizeof(std::uint64_t), to - from)) {

@@ -235,8 +235,10 @@ bool Scheduler::all_ended_well() const {
   return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle_well(); });
 }
 
-// What comes now comes after nothing, as is seen at a glance: programs that wait for their turns often have that.
-bool Scheduler::is_still() const {
+// Whether all has ended well, so that what comes now comes after nothing: programs that wait for their turns often have
+// that. Not asked of so many streams that it is cheaper to look at the arrays, nor while something is recorded, of
+// which nothing has ended.
+bool Scheduler::comes_after_nothing() const {
   constexpr std::size_t kGlance = 16;
   return recorder_ == nullptr && streams_.size() <= kGlance && all_ended_well();
 }

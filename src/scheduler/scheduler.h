@@ -277,7 +277,7 @@ class Scheduler {
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   static std::uint8_t prediction_slot(std::span<const Access> accesses);
   bool all_ended_well() const;
-  bool is_still() const;
+  bool comes_after_nothing() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended);
   bool may_be_of_a_graph(const Work& work);
   std::optional<Status> upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next);
@@ -300,9 +300,8 @@ class Scheduler {
     boost::container::static_vector<MarkPtr, DagVertex::kEdges> marks;  // whose those are that are no step's
   };
   std::optional<Status> repeat_in_turn(const Launch& launch, const GraphLowering::Decision* marked, Ticket* ticket);
-  Status find_waits_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits);
+  Status prepare_waits_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits);
   std::uint32_t orders_in_turn(const TurnRepetition::Step& step, const TurnWaits& waits);
-  static MarkPtr mark_of_step(TurnRepetition::Step& step, Stream& stream);
   void mark_in_turn(TurnRepetition::Step& step, Stream& stream, const GraphLowering::Decision& lowered);
   void write_down();
   // How often something may have changed that repetitions of turns go by.

@@ -5,7 +5,7 @@
 //         ├─▶ the first or last that is held    GraphLowering::again() says what is to be done
 //         ├─▶ behind its like (repetition.h)    launched, and written down in that one's place: repeat()
 //         ├─▶ of a turn like the one before     launched where its like was: repeat_in_turn() (turn_repetition.h)
-//         └─▶ else                              placed and launched like any other: run_again()
+//         └─▶ else                              placed and launched like any other: place_again()
 #include <algorithm>
 
 #include "src/scheduler/scheduler.h"
@@ -66,7 +66,7 @@ std::optional<Status> Scheduler::upload_before(StateLock& lock, const CallText& 
 // The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
 Status Scheduler::run_again(StateLock& lock, const Launch& launch, Ticket* ticket) {
   const TurnRepetition::At at{lowering_->region().get(), lowering_->place()};
-  if (lowering_->goes_by()) {
+  if (lowering_->pass_again()) {
     if (std::optional<Status> status = repeat_any(launch, at, nullptr, ticket)) return *std::move(status);
     return place_again(lock, launch, at, {}, ticket);
   }
@@ -85,7 +85,7 @@ std::optional<Status> Scheduler::repeat_any(const Launch& launch, const TurnRepe
   return repeat_in_turn(launch, lowered, ticket);
 }
 
-// Like any other.
+// Placed and launched like any other; or held, where `lowered` says so.
 Status Scheduler::place_again(StateLock& lock, const Launch& launch, const TurnRepetition::At& at,
                               const GraphLowering::Decision& lowered, Ticket* ticket) {
   write_down();

@@ -140,7 +140,7 @@ void Scheduler::note_failure(const Status& outcome) {
   if (!skipped) failure_told_ = false;
   kept = outcome;
   if (outcome.code() != Code::kDeviceLost) return;
-  turn_.write_log(log_);
+  turn_.write_log(log_);  // by which suspects are named
   kept = name_suspects(outcome);
 }
 

@@ -90,7 +90,7 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
 // Whether the graph waits for something that one of its copies, by itself, would not. Behind the uploads that have gone
 // before the graph it would come on the link by itself, too.
 bool Scheduler::delays_copies(const Chunk& chunk) {
-  if (chunk.free_copies.empty() || is_still()) return false;
+  if (chunk.free_copies.empty() || comes_after_nothing()) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
   const auto may_delay = [&](const Dependency& one) { return !has_ended(*one.parent) && !one.parent->leads; };
   bool delays = false;

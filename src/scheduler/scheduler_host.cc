@@ -10,7 +10,7 @@ namespace pergola::scheduler {
 
 Dependencies Scheduler::host_parents(const Access& access) {
   Dependencies parents;
-  if (is_still()) return parents;
+  if (comes_after_nothing()) return parents;
   access.resource->collect(access.range, access.mode, parents);
   universal_dependencies(Mode::kNone, writes(access.mode), parents);
   return parents;

@@ -1,18 +1,41 @@
 // Turns of launches that come again, one by one (turn_repetition.h): the scheduler's side.
+#include <algorithm>
+
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
+namespace {
+
+// The event behind the step, as a mark.
+MarkPtr mark_of_step(TurnRepetition::Step& step, Stream& stream) {
+  if (!step.is_recorded || step.mark != nullptr) return step.mark;
+  auto mark = std::make_shared<Mark>();
+  mark->event = std::move(step.event);
+  mark->stream = &stream;
+  mark->position = step.position;
+  mark->clock = step.clock;
+  mark->at_least_ns = step.at_least_ns;
+  step.is_recorded = false;
+  step.mark = mark;
+  if (mark->position > stream.well_position) {
+    const auto behind = std::ranges::upper_bound(stream.marks, mark->position, {}, &Mark::position);
+    stream.marks.insert(behind, mark);
+  }
+  return mark;
+}
+
+}  // namespace
 
 // The launch comes where its like did, a turn before (TurnRepetition::is_next()). None where it cannot go as that did,
-// and then nothing has happened but perhaps some of the waits. `marked`: what was decided of it, where there is
-// anything.
+// and then nothing has happened but perhaps some of the waits, and the events that they are for. `marked`: what was
+// decided of it, where there is anything.
 std::optional<Status> Scheduler::repeat_in_turn(const Launch& launch, const GraphLowering::Decision* marked,
                                                 Ticket* ticket) {
   if (has_universal_under_way()) return std::nullopt;
   TurnRepetition::Step& step = turn_.step();
   Stream& stream = *streams_[step.stream];
   TurnWaits waits;
-  if (!find_waits_in_turn(step, stream, waits).ok()) return std::nullopt;
+  if (!prepare_waits_in_turn(step, stream, waits).ok()) return std::nullopt;
   KernelDurations* durations = nullptr;
   if (policy_.fork_cost_us != 0) {
     durations = durations_.count_untimed(*launch.site, step.size);
@@ -26,7 +49,10 @@ std::optional<Status> Scheduler::repeat_in_turn(const Launch& launch, const Grap
                                  .known = &step.known};
   Status status =
       stream.queue->launch_between(between, launch.module, *launch.kernel, launch.config, launch.parameters);
-  if (!between.has_waited) return std::nullopt;
+  if (!between.has_waited) {
+    if (durations != nullptr) --durations->launches;  // it counts where it is placed
+    return std::nullopt;
+  }
   for (const TurnWaits::For& wait : waits.all) {
     turn_.step(wait.step).mark_used = true;
     counters_.late_events += wait.is_late ? 1 : 0;
@@ -55,8 +81,9 @@ std::optional<Status> Scheduler::repeat_in_turn(const Launch& launch, const Grap
   return status;
 }
 
-// As keep_parent_reachable() and wait_across(), of whom it is known who waits for them. Nothing waits yet.
-Status Scheduler::find_waits_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits) {
+// As keep_parent_reachable() and wait_across(), of whom it is known who waits for them. Nothing waits yet; events that
+// are missing are recorded.
+Status Scheduler::prepare_waits_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits) {
   const auto is_reachable = [](const TurnRepetition::Step& of) { return of.is_recorded || of.mark != nullptr; };
   if (TurnRepetition::Step& last = turn_.tail(stream);
       last.has_others && !is_reachable(last) && !stream.knows_end_of(last.position)) {
@@ -89,7 +116,7 @@ Status Scheduler::find_waits_in_turn(const TurnRepetition::Step& step, Stream& s
   return {};
 }
 
-// Of the edges that the launch has, as it is next and will have waited: DagLog::Repeated::orders.
+// The orders of the launch's edges, once it has waited and before the turn goes on: DagLog::Repeated::orders.
 std::uint32_t Scheduler::orders_in_turn(const TurnRepetition::Step& step, const TurnWaits& waits) {
   const auto order_of = [&](std::uint32_t at) {
     const TurnRepetition::Step& parent = turn_.step(at);
@@ -99,14 +126,14 @@ std::uint32_t Scheduler::orders_in_turn(const TurnRepetition::Step& step, const 
       if (wait.step == at) return wait.is_late ? Order::kLateEvent : Order::kEvent;
     return Order::kImplied;
   };
-  std::uint32_t orders = 0, place = 0;
+  std::uint32_t orders = 0, shift = 0;
   for (const std::uint32_t at : step.parents) {
     if (at != TurnRepetition::Step::kNone) {
       const Order order = order_of(at);
       counters_.dependencies += order == Order::kEnded ? 0 : 1;
-      orders |= static_cast<std::uint32_t>(order) << place;
+      orders |= static_cast<std::uint32_t>(order) << shift;
     }
-    place += 4;
+    shift += DagLog::Repeated::kOrderBits;
   }
   return orders;
 }
@@ -120,24 +147,6 @@ void Scheduler::mark_in_turn(TurnRepetition::Step& step, Stream& stream, const G
     lowering_->ended(lowered.ended, *std::move(mark));
   else
     step.mark_used = true;
-}
-
-// The event behind the step, as a mark.
-MarkPtr Scheduler::mark_of_step(TurnRepetition::Step& step, Stream& stream) {
-  if (!step.is_recorded || step.mark != nullptr) return step.mark;
-  auto mark = std::make_shared<Mark>();
-  mark->event = std::move(step.event);
-  mark->stream = &stream;
-  mark->position = step.position;
-  mark->clock = step.clock;
-  mark->at_least_ns = step.at_least_ns;
-  step.is_recorded = false;
-  step.mark = mark;
-  if (mark->position > stream.well_position) {
-    const auto behind = std::ranges::upper_bound(stream.marks, mark->position, {}, &Mark::position);
-    stream.marks.insert(behind, mark);
-  }
-  return mark;
 }
 
 // Repeated launches take the places in their arrays that they have had since.

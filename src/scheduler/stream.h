@@ -26,7 +26,8 @@ struct Stream {
   std::uint64_t tail_position = 0;
   std::uint64_t ended_position = 0, well_position = 0;
   Computation* tail = nullptr;  // the last one queued; null before the first
-  std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
+  // Recorded and not known to have ended, in order; without those of steps of repeated turns (turn_repetition.h).
+  std::deque<MarkPtr> marks;
   static constexpr std::size_t kManyMarks = 64;
   std::size_t poll_at_marks = kManyMarks;  // once there are so many, it is asked how far the stream is
   Clock clock;
@@ -70,9 +71,9 @@ struct Stream {
   }
 };
 
-// That of a mark behind all that the stream has.
+// Makes `clock` that of a mark behind all that the stream has.
 inline void set_clock_behind(const Stream& stream, Clock& clock) {
-  if (clock.size() == stream.clock.size())
+  if (clock.size() == stream.clock.size())  // as nearly always: no more than a copy
     std::copy_n(stream.clock.begin(), clock.size(), clock.begin());
   else
     clock = stream.clock;

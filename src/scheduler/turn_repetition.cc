@@ -50,7 +50,6 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
   const std::size_t turn = region.calls.size();
   steps_.assign(turn, {});
   counts_.assign(counts_.size(), 0);
-  const auto before = [&](std::size_t back) { return next_ >= back ? next_ - back : next_ + turn - back; };
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
     const std::size_t at = before(back);
@@ -91,9 +90,10 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
 }
 
 void TurnRepetition::write_log(DagLog& log) {
+  if (unlogged_ == 0) return;
   const std::size_t turn = steps_.size();
   std::uint64_t n = 0;
-  std::size_t at = unlogged_ == 0 ? 0 : (next_ + turn - unlogged_ % turn) % turn;
+  std::size_t at = before(unlogged_ % turn);
   log.repeat_turns(turn, unlogged_, first_id_, [&] {
     const Step& step = steps_[at];
     if (++at == turn) at = 0;

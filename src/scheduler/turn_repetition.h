@@ -15,9 +15,10 @@
 // has: Scheduler::write_down() does it before anybody looks (state_mutex.h). It brings the log up to date, too, of
 // which a number for each launch is kept meanwhile. Streams always are.
 //
-// An event behind a launch is wanted where one on another stream comes after it. Each such step has one, which is
-// recorded again in each turn: what waits for it has been queued by then. It becomes a mark of its stream when turns
-// are written down.
+// An event behind a launch is wanted where one on another stream comes after it. Where its queue records again
+// (Queue::records_again()) each such step has one event, recorded again in each turn: what waits for it has been queued
+// by then. It becomes a mark of its stream when turns are written down. Elsewhere, and where the device's progress is
+// looked at, it has a mark of its stream at once.
 //
 // A region that has a short turn several times over is repeated by its turn.
 //
@@ -56,11 +57,11 @@ class TurnRepetition {
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     std::uint64_t position = 0;
     double expected_until_ns = 0;
-    const void* known = nullptr;  // to the queue
+    const void* known = nullptr;  // Queue::Between::known
     device::EventPtr event;
     Clock clock;             // of the event, as Mark's
     double at_least_ns = 0;  // the same
-    MarkPtr mark;            // recorded for another reason
+    MarkPtr mark;            // behind it, where one was recorded in place of `event`; null: none
   };
   // Where a launch stands: of the region that is being followed, among its calls.
   struct At {
@@ -111,7 +112,7 @@ class TurnRepetition {
   template <typename Write>
   void take_left(Write write) {
     for (std::size_t n = left_; n > 0; --n) {
-      const std::size_t at = next_ >= n ? next_ - n : next_ + steps_.size() - n;
+      const std::size_t at = before(n);
       write(written_of_->launches[at], steps_[at], last_id_ + 1 - n);
     }
     left_ = 0;
@@ -123,12 +124,14 @@ class TurnRepetition {
  private:
   bool is_of(const Region* region) const { return region_at_ == region && !region_.expired(); }
   void begin(const Region& region, const DagLog& log);
+  // Of the launch so many before that, a turn at most.
+  std::size_t before(std::size_t back) const { return next_ >= back ? next_ - back : next_ + steps_.size() - back; }
 
   const Region* region_at_ = nullptr;
   std::weak_ptr<const Region> region_;
   std::shared_ptr<const Region> written_of_;  // the same while something is left
   std::uint64_t changes_ = 0, last_id_ = 0, first_id_ = 0;
-  std::size_t next_ = 0;   // launch of the region
+  std::size_t next_ = 0;   // of Region::calls
   std::size_t alike_ = 0;  // launches in a row that were as their likes
   bool repeats_ = false;
   std::uint64_t repeated_ = 0;

@@ -1,7 +1,8 @@
 // A recorded CUDA event. All failures on a GPU are sticky, so an event ends well or with the device lost.
 //
 // The driver tells the sticky error for events that had completed before the fault too: an event whose success was not
-// yet seen by poll() or wait() is then reported lost. Thread-safe: the outcome is kept once it is known.
+// yet seen by poll() or wait() is then reported lost. Thread-safe: the outcome is kept once it is known, until its only
+// owner has the event recorded again.
 #pragma once
 
 #include <mutex>
@@ -26,9 +27,11 @@ class CudaEvent final : public Event {
   // The GPU's clock has a resolution of about 0.5 microseconds.
   Result<double> elapsed_ns(const Event& start) override;
 
-  // For its only owner: it may be recorded again, and has been, so that it stands for later work from now on.
-  bool may_be_again() const { return !timed_ && !word_; }
-  void is_again() { outcome_.reset(); }
+  // For its only owner. Whether it may be recorded again: it has no time and no word.
+  bool may_be_recorded_again() const { return !timed_ && !word_; }
+  // It has been: it stands for later work from now on, whose outcome is not known. Without mutex_, as nobody else has
+  // it.
+  void was_recorded_again() { outcome_.reset(); }
 
   CUevent handle() const { return event_; }
   const Context* context() const { return context_.get(); }

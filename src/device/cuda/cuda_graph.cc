@@ -145,8 +145,9 @@ CudaGraph::State::~State() {
   if (graph != nullptr) context->driver().cuGraphDestroy(graph);
 }
 
-// In one call, which takes less than two (of 64 launches on an H200 some 70 us of 330). What it fails with the others
-// will say.
+// True where the graph is instantiated and on the device, in one call, which takes less than two (64 launches on an
+// H200: 214 to 269 us in place of 326 to 342). False where the driver has no such call or it failed: one is done after
+// the other then, which say what is wrong.
 Result<bool> CudaGraph::instantiate_on_device(State& state, unsigned long long flags) {
   const Driver& driver = state.context->driver();
   if (driver.cuGraphInstantiateWithParams == nullptr) return false;

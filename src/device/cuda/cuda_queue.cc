@@ -122,6 +122,7 @@ void CudaQueue::note_launch(const Kernel* kernel, const ModulePtr& module) {
   ++launches_;
   if (kernel == last_kernel_) return;
   last_kernel_ = kernel;
+  // Most kernels are of one module: to compare owners is cheaper than to count them.
   if (last_module_.owner_before(module) || module.owner_before(last_module_)) last_module_ = module;
 }
 
@@ -156,20 +157,22 @@ Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained
   return event;
 }
 
-// The event is this one's only owner's, who says what it stands for from now on: the driver takes that at each call.
-// The handles that are kept want an event for themselves now and then. None where it cannot be recorded.
+// `event` stands for all work so far from now on: recorded again where nobody else has it, as waits have taken what it
+// stood for when they were queued; else it is a new one. A new one now and then all the same, for the handles that are
+// kept. Null where none can be recorded.
 void CudaQueue::record_again(EventPtr& event, Retained::Ended& ended) {
   Event* const given = event.get();
   const bool is_own = given != nullptr && event.use_count() == 1 && typeid(*given) == typeid(CudaEvent);
   auto* const mine = is_own ? static_cast<CudaEvent*>(given) : nullptr;
-  if (mine == nullptr || mine->context() != context_.get() || !mine->may_be_again() || retained_.wants_event()) {
+  if (mine == nullptr || mine->context() != context_.get() || !mine->may_be_recorded_again() ||
+      retained_.wants_event()) {
     Result<std::shared_ptr<CudaEvent>> made = record_locked(false, ended);
     event = made.ok() ? *std::move(made) : nullptr;
     return;
   }
   const CUresult result = on_stream([&] { return context_->driver().cuEventRecord(mine->handle(), stream_); });
   if (result == CUDA_SUCCESS) [[likely]]
-    return mine->is_again();
+    return mine->was_recorded_again();
   (void)context_->check(result, "recording an event");
   event = nullptr;
 }

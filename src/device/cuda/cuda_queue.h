@@ -74,10 +74,11 @@ class CudaQueue final : public Queue {
   void seal_kept(Retained::Ended& ended);
   Result<const CudaKernel*> check_launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                                          std::size_t parameter_bytes);
+  // Under the lock, these three. record_locked(): an event behind all work so far, which the handles kept so far wait
+  // for.
   Status launch_locked(const CudaKernel& kernel, const ModulePtr& module, const LaunchConfig& config,
                        std::span<const std::byte> parameters, Retained::Ended& ended);
   void record_again(EventPtr& event, Retained::Ended& ended);
-  // Under the lock: an event behind all work so far, which the handles kept so far wait for.
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Ended& ended, bool for_host = false);
 
   // A call of the driver on the stream, which says whose it is: so the context need not be the thread's, which costs a

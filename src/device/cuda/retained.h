@@ -38,7 +38,7 @@ class Retained {
     if (open_.empty() || open_.back() != handle) open_.push_back(handle);
   }
   bool should_seal() const { return open_.size() >= kBatch; }
-  bool wants_event() const { return open_.size() >= kSmallBatch; }  // the next would be sealed with
+  bool wants_event() const { return open_.size() >= kSmallBatch; }  // whether the next would seal the open batch
   // `event` is recorded behind all work that uses the open batch. True now and then: it is time for release_ended(),
   // which asks the driver. Unless `always`, a small batch is left open for the next event.
   bool seal(const std::shared_ptr<const CudaEvent>& event, bool always) {
