@@ -318,6 +318,7 @@ constexpr Program kPrograms[] = {
     {"OtherLibraries", "graphs=off,blocks=off", meet_others},
     {"DeviceAlone", nullptr, use_device},
     {"DeviceGraphs", nullptr, use_device_graphs},
+    {"DeviceGraphsInTwoCalls", nullptr, use_device_graphs, true, false},
 };
 
 }  // namespace

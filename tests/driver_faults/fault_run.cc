@@ -57,6 +57,9 @@ std::map<std::string, int> parse_calls(const char* text) {
   const auto& control = runtime::control();
   control.set("concurrent", program.is_concurrent ? 1 : 0);
   control.set("virtual", 1);
+  constexpr int kEachTime = 1000;
+  if (!program.uploads_graphs)
+    control.fail_times("cuGraphInstantiateWithParams", device::cuda::CUDA_ERROR_NOT_SUPPORTED, kEachTime);
   if (fault) (fault->is_lost ? control.lose : control.fail)(fault->function.c_str(), fault->result, fault->skip);
   if (fault && fault->also_describing) {
     control.fail("cuGetErrorName", fault->result, 0);

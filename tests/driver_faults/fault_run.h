@@ -38,7 +38,8 @@ struct Program {
   const char* name;
   const char* policy;  // of its session; null: it works on the device alone
   void (*run)(Trial&);
-  bool is_concurrent = true;  // the device's managed memory
+  bool is_concurrent = true;   // the device's managed memory
+  bool uploads_graphs = true;  // the driver instantiates graphs and brings them to the device in one call
 };
 
 struct Outcome {
