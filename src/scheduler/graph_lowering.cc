@@ -132,7 +132,7 @@ GraphLowering::Expected GraphLowering::expected_upload(const CallText& text, con
   while (region_->launches[at].kind == WorkKind::kCopyToDevice)
     if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return {};
   const Launch& launch = region_->launches[at];
-  const KnownCall& call = region_->calls[at % region_->calls.size()];
+  const KnownCall& call = region_->call_of(at);
   if (&call == known ? !call.text.stands(text) : !call.text.is(text)) return {};
   // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
   const Launch& upload = region_->launches[phase_];
@@ -260,8 +260,7 @@ void GraphLowering::keep_one_turn() {
     Launch& launch = launches[i % turn];
     if (region_->launches[i].varies() && !launch.varies()) {
       launch.vary();
-      calls[i % turn].text.forget();
-      calls[i % turn].changes = true;
+      calls[i % turn].change();
     }
     if (region_->launches[i].rebinds() && !launch.rebinds()) launch.rebind();
   }

@@ -152,9 +152,7 @@ TEST_F(Recording, StreamsAndWaits_AreThoseWithoutOne) {
   open();
   vec();
   const std::string without = streams(), waits_without = waits();
-  scheduler.reset();
-  arrays.clear();
-  device->state() = {};
+  close();
   open();
   ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
   vec();

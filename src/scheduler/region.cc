@@ -554,9 +554,7 @@ void Region::vary(std::size_t launch, bool is_rebound) {
   } else {
     launches[launch].vary();
   }
-  KnownCall& call = calls[launch % calls.size()];
-  call.text.forget();
-  call.changes = true;
+  call_of(launch).change();
   std::shared_ptr<Chunk>& chunk = *std::partition_point(
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
   const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));

@@ -168,6 +168,10 @@ struct KnownCall {
   // As it was met last; none of what is no launch, or whose scalars or arrays change.
   KeptCallText text;
   bool changes = false;  // these do, in one of its turns at least: it is to be known by no text
+  void change() {
+    text.forget();
+    changes = true;
+  }
 
   // Fetched into the cache while something else is done.
   void prefetch() const {
@@ -235,6 +239,7 @@ struct Region {
   // Of each launch of a turn, all of which are the same but for scalars; where arrays change, of each launch. So what
   // is looked at of short turns stays in the first cache.
   std::vector<KnownCall> calls;
+  KnownCall& call_of(std::size_t launch) { return calls[launch % calls.size()]; }
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
   // In a chunk, a quarter more where that leaves no rest, half as many where it varies(); where `grows`, in the first

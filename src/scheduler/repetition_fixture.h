@@ -98,9 +98,7 @@ class Repetitions : public TextTest {
     return told;
   }
   void start_again(const std::string& policy) {
-    scheduler.reset();
-    arrays.clear();
-    device->state() = FakeState();
+    close();
     open(policy);
     scheduler->set_queue_trust(std::chrono::nanoseconds(0));
   }

@@ -100,6 +100,13 @@ class SchedulerTest : public ::testing::Test {
     return text;
   }
 
+  // The next open() begins a test anew: with other arrays, on a device that has done nothing.
+  void close() {
+    scheduler.reset();
+    arrays.clear();
+    device->state() = FakeState();
+  }
+
   const std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
   std::map<std::string, std::unique_ptr<Resource>> arrays;  // go after the scheduler, without retire()
   std::unique_ptr<Scheduler> scheduler;

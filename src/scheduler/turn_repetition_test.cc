@@ -69,9 +69,7 @@ INSTANTIATE_TEST_SUITE_P(All, ManyTurns, ::testing::Values(300, 424, 425, 700, 1
 // Wherever in a turn they look: just what made the data is waited for.
 TEST_F(TurnRepetitions, TheHostWaitsForTheLastThatWroteWhatItReads) {
   for (int launches = 0; launches < 3; ++launches) {
-    scheduler.reset();
-    arrays.clear();
-    device->state() = FakeState();
+    close();
     learn_turns();
     ASSERT_TRUE(write("a", {{"x"}}).ok());
     double x = last().end_ns, y = 0;

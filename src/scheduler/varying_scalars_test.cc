@@ -161,9 +161,7 @@ TEST_F(VaryingScalars, AScalarThatChangesInSomeOfTheTurnsOfAGraph_IsTakenWhereve
                                                [](int i) { return i % kTurns == 3; },
                                                [](int i) { return i % kTurns == 3 && i < 4 * kTurns; }};
   for (std::size_t which = 0; which < std::size(is_other); ++which) {
-    scheduler.reset();
-    arrays.clear();
-    device->state() = FakeState();
+    close();
     open_always();
     std::vector<double> given;
     const auto turn_of = [&](double ns) {

@@ -69,31 +69,47 @@ TEST_F(CudaLaunch, ARecordAndAWaitNeedNone_AndGetItWhereADriverAsks) {
   EXPECT_EQ(queue.record_untimed().code(), Code::kDeviceLost);
 }
 
-// The event behind it is recorded again where nobody else has it, and is of the kind; else there is a new one.
-TEST_F(CudaLaunch, Between_HasWaited_AndHasAnEventBehindIt) {
-  const DevicePtr device = open();
-  Queue& queue = queue_of(device);
-  const auto other = *device->create_queue();
-  const ModulePtr module = *load(*device);
-  const Kernel& kernel = **module->kernel("add_one");
-  const BufferPtr four = zeros(device, 16);
-  const auto bytes = add_one(four, 4);
-  EventPtr behind;
+// A launch that adds one, between an event of another queue and one behind it.
+class CudaLaunchBetween : public CudaLaunch {
+ protected:
+  void SetUp() override {
+    CudaLaunch::SetUp();
+    device = open();
+    queue = &queue_of(device);
+    other = *device->create_queue();
+    module = *load(*device);
+    kernel = *module->kernel("add_one");
+    four = zeros(device, 16);
+    bytes = add_one(four, 4);
+    elsewhere = *other->record_untimed();
+  }
+  std::uint32_t value() const { return reinterpret_cast<const std::uint32_t*>(four->host_pointer())[3]; }
+
+  DevicePtr device;
+  Queue* queue = nullptr;
+  std::unique_ptr<Queue> other;
+  ModulePtr module;
+  const Kernel* kernel = nullptr;
+  BufferPtr four;
+  std::vector<std::byte> bytes;
+  EventPtr elsewhere, behind;
+  const EventPtr* const after[1] = {&elsewhere};
   const void* known = nullptr;
-  const auto go = [&](std::span<const EventPtr* const> after) {
-    Queue::Between between{.after = after, .behind = &behind, .known = &known};
-    const Status status = queue.launch_between(between, module, kernel, {}, bytes);
+};
+
+// The event behind it is recorded again where nobody else has it, and is of the kind; else there is a new one.
+TEST_F(CudaLaunchBetween, HasWaited_AndHasAnEventBehindIt) {
+  const auto go = [&](std::span<const EventPtr* const> events) {
+    Queue::Between between{.after = events, .behind = &behind, .known = &known};
+    const Status status = queue->launch_between(between, module, *kernel, {}, bytes);
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_TRUE(between.has_waited);
   };
-  const auto value = [&] { return reinterpret_cast<const std::uint32_t*>(four->host_pointer())[3]; };
   go({});
   ASSERT_NE(behind, nullptr);
   EXPECT_NE(known, nullptr);
   EXPECT_TRUE(behind->wait().ok());
   EXPECT_EQ(value(), 1u);
-  const EventPtr elsewhere = *other->record_untimed();
-  const EventPtr* const after[] = {&elsewhere};
   const Event* const same = behind.get();
   const int waits = control().calls("cuStreamWaitEvent");
   go(after);
@@ -105,8 +121,8 @@ TEST_F(CudaLaunch, Between_HasWaited_AndHasAnEventBehindIt) {
   go({});
   EXPECT_NE(behind, shared);
   for (const bool for_host : {true, false}) {
-    ASSERT_TRUE(queue.record().ok());  // takes what has been kept: the next event is nobody else's
-    behind = *(for_host ? queue.record_for_host() : queue.record());
+    ASSERT_TRUE(queue->record().ok());  // takes what has been kept: the next event is nobody else's
+    behind = *(for_host ? queue->record_for_host() : queue->record());
     ASSERT_EQ(behind.use_count(), 1);
     const std::weak_ptr<Event> watched = behind;
     const int records = control().calls("cuEventRecord");
@@ -114,26 +130,15 @@ TEST_F(CudaLaunch, Between_HasWaited_AndHasAnEventBehindIt) {
     EXPECT_TRUE(watched.expired()) << "it is of another kind";
     EXPECT_EQ(control().calls("cuEventRecord"), records + 1);
   }
-  EXPECT_TRUE(queue.synchronize().ok());
+  EXPECT_TRUE(queue->synchronize().ok());
   EXPECT_EQ(value(), 5u);
 }
 
-TEST_F(CudaLaunch, Between_WhereSomethingIsRefused_SaysWhatHasBeenQueued) {
-  const DevicePtr device = open();
-  Queue& queue = queue_of(device);
-  const auto other = *device->create_queue();
-  const ModulePtr module = *load(*device);
-  const Kernel& kernel = **module->kernel("add_one");
-  const BufferPtr four = zeros(device, 16);
-  const auto bytes = add_one(four, 4);
-  const EventPtr elsewhere = *other->record_untimed();
-  const EventPtr* const after[] = {&elsewhere};
-  EventPtr behind;
-  const void* known = nullptr;
+TEST_F(CudaLaunchBetween, WhereSomethingIsRefused_SaysWhatHasBeenQueued) {
   Queue::Between between{.after = after, .behind = &behind, .known = &known};
   const auto go = [&](const LaunchConfig& config = {}) {
     between.has_waited = false;
-    return queue.launch_between(between, module, kernel, config, bytes);
+    return queue->launch_between(between, module, *kernel, config, bytes);
   };
   EXPECT_EQ(go({.block = {2000, 1, 1}}).code(), Code::kInvalidArgument);
   EXPECT_FALSE(between.has_waited);
@@ -149,8 +154,8 @@ TEST_F(CudaLaunch, Between_WhereSomethingIsRefused_SaysWhatHasBeenQueued) {
   control().fail_times("cuEventRecord", cuda::CUDA_ERROR_OUT_OF_MEMORY, 2);
   EXPECT_TRUE(go().ok()) << "the launch has been queued";
   EXPECT_EQ(behind, nullptr);
-  EXPECT_TRUE(queue.synchronize().ok());
-  EXPECT_EQ(reinterpret_cast<const std::uint32_t*>(four->host_pointer())[3], 2u);
+  EXPECT_TRUE(queue->synchronize().ok());
+  EXPECT_EQ(value(), 2u);
 }
 
 // What ended launches used goes while there are more, though none of them makes a context its thread's.
