@@ -15,6 +15,7 @@
 #include "src/runtime/discrete_device.h"
 #include "src/runtime/local_array.h"
 #include "src/runtime/test_arrays.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime {
 namespace {
@@ -420,7 +421,7 @@ TEST_P(RandomSpareMemory, ResultsAreThoseOfTheOrder) {
       default: std::ranges::copy(known.expected, host(known.array, session::Access::kWrite).begin());
     }
   };
-  for (int step = 0; step < 3000 && !HasFailure(); ++step) {
+  for (int step = 0; step < test_support::rounds(3000) && !HasFailure(); ++step) {
     if (arrays.size() < 3 || (arrays.size() < 12 && below(4) == 0)) {
       const std::uint32_t count = below(2) == 0 ? 1024 : 1024 * (1 + below(4));
       arrays.push_back({array(count), Words(count)});

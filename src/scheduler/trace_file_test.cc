@@ -11,6 +11,7 @@
 
 #include "src/scheduler/explain.h"
 #include "src/scheduler/metrics.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -360,7 +361,7 @@ TEST(TraceFile, TwoOfOneId_AreRefused) {
 TEST(TraceFile, DamagedBytes_NeverCrash) {
   const std::string good = print_trace(sample());
   std::size_t accepted = 0;
-  for (std::size_t i = 0; i < good.size(); ++i)
+  for (std::size_t i = 0; i < good.size(); i += test_support::kSanitized ? 5 : 1)
     for (const char byte : {'\0', '9', '"'}) {
       std::string bad = good;
       bad[i] = byte;

@@ -23,6 +23,7 @@
 #include "src/device/cuda/cuda_driver_types.h"
 #include "tests/driver_faults/fault_programs.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::driver_faults {
 namespace {
@@ -52,7 +53,8 @@ class DriverFaults : public ::testing::TestWithParam<Program> {
     if (kind % kKinds == 1) return {function, CUDA_ERROR_INVALID_VALUE, skip};
     return {function, lost, skip, true};
   }
-  // Of calls number `first` to `count` of a function. Of a sample each fails in another way.
+  // Of calls number `first` to `count` of a function. Of a sample each fails in another way; one where a sanitizer
+  // watches.
   static std::vector<Fault> faults_of(const std::string& function, int first, int count, test_support::Random& random) {
     std::vector<Fault> faults;
     if (wants_all()) {
@@ -60,8 +62,10 @@ class DriverFaults : public ::testing::TestWithParam<Program> {
         for (std::size_t kind = 0; kind < kKinds; ++kind) faults.push_back(fault_of(function, skip, kind));
     } else if (first < count) {
       const std::vector<int> skips = sample(first, count, random);
-      for (std::size_t i = 0, turn = random.below(kKinds); i < kKinds; ++i)
-        faults.push_back(fault_of(function, skips[i % skips.size()], turn + i));
+      constexpr std::size_t kFaults = test_support::kSanitized ? 1 : kKinds;
+      const std::size_t turn = random.below(kKinds), from = kFaults == 1 ? random.below(skips.size()) : 0;
+      for (std::size_t i = 0; i < kFaults; ++i)
+        faults.push_back(fault_of(function, skips[(from + i) % skips.size()], turn + i));
     }
     return faults;
   }

@@ -1,4 +1,5 @@
 // Whether a sanitizer watches: everything takes several times as long then, and under TSan the CPU device interprets.
+// Random tests do a fifth of their rounds: what they compare is held by the other builds, which do all.
 #pragma once
 
 namespace pergola::test_support {
@@ -14,5 +15,9 @@ inline constexpr bool kThreadSanitized = true;
 #else
 inline constexpr bool kThreadSanitized = false;
 #endif
+
+constexpr int rounds(int all) {
+  return kSanitized ? (all + 4) / 5 : all;
+}
 
 }  // namespace pergola::test_support
