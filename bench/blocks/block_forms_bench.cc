@@ -11,6 +11,7 @@
 #include "bench/blocks/forms/device_launches_form.h"
 #include "bench/blocks/forms/driver_forms.h"
 #include "bench/blocks/forms/megakernel_form.h"
+#include "bench/blocks/forms/programmatic.h"
 #include "bench/blocks/forms/session_form.h"
 #include "bench/support/main.h"
 #include "src/device/cuda/cuda_device.h"
@@ -115,6 +116,7 @@ class Suite {
                 style == DriverStyle::kGraph
                     ? nlohmann::json{{"launches_alone_ms", launches_alone_ms(program, module, loaded)}}
                     : nlohmann::json::object());
+    run_programmatic(program, size_name, ptx, module, loaded);
     if (const auto wavefront = wavefront_of(program)) run_by_hand(program, size_name, *wavefront, gpu, loaded);
     for (const auto& [form_name, options] : lowerings()) {
       if (!wanted(form_name)) continue;
@@ -152,6 +154,13 @@ class Suite {
     if (wanted("pergola-constants")) run_constants(program, size_name, loaded);
     if (wanted("pergola-stacked")) run_stacked(program, size_name, loaded);
     if (wanted("pergola-merged-early")) run_merged_early(program, size_name, loaded);
+  }
+
+  void run_programmatic(const Program& program, const std::string& size_name, const std::string& ptx,
+                        const pergola::ptx::Module& module, ProgramOnDevice& loaded) {
+    if (!wanted("graph-programmatic")) return;
+    const bench::Gpu gpu(programmatic_kernels(ptx));
+    measure(program, size_name, *driver_form(gpu, program, module, loaded, DriverStyle::kProgrammatic), {});
   }
 
   // What a hand would make of a wavefront (section IV-D).
@@ -423,7 +432,8 @@ int main(int argc, char** argv) {
       "block_forms_bench");
   Settings settings;
   app.add_option("--only", settings.only, "Programs, by name, with commas");
-  app.add_option("--forms", settings.forms, "Forms of Pergola, with commas");
+  app.add_option("--forms", settings.forms,
+                 "Forms of Pergola, and those by hand beside streams and graphs, with commas");
   app.add_option("--runs", settings.runs, "Of each form");
   app.add_option("--waves", settings.waves, "Sizes beside the paper's, in waves of blocks");
   app.add_flag("--explain", settings.explain, "Says what became of the launches of sessions");

@@ -7,6 +7,9 @@
 
 #include "bench/blocks/forms/megakernel_form.h"
 #include "bench/blocks/forms/program_on_device.h"
+#include "bench/blocks/forms/programmatic.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/printer.h"
 #include "src/runtime/devices.h"
 #include "src/source/source.h"
 #include "tests/support/sanitized.h"
@@ -14,9 +17,10 @@
 namespace pergola::bench::blocks {
 namespace {
 
-std::string ptx_of(const Program& program) {
-  const auto request = source::load_file(source_path(program));
+std::string ptx_of(const Program& program, const std::string& arch = "") {
+  auto request = source::load_file(source_path(program));
   EXPECT_TRUE(request.ok()) << request.message();
+  if (!arch.empty()) request->arch = arch;
   const auto compiled = source::compile(*request);
   EXPECT_TRUE(compiled.ok()) << compiled.message();
   return compiled->ptx;
@@ -70,6 +74,31 @@ TEST_P(EachProgram, IsRightAsAMegakernel_AgainAndAgain) {
     form->run();
     EXPECT_EQ(form->check(), "") << "round " << round;
   }
+}
+
+// Kernels for launches that start early by hand: the two instructions stand before all others, and harm nothing.
+TEST_P(EachProgram, HasProgrammaticKernels) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const std::string ptx = programmatic_kernels(ptx_of(program, "sm_90"));
+  const auto module = ptx::parse(ptx, program.source_file);
+  ASSERT_TRUE(module.ok()) << module.message();
+  std::size_t kernels = 0;
+  for (const ptx::Item& item : module->items) {
+    const auto* const function = std::get_if<ptx::Function>(&item.node);
+    if (function == nullptr || !function->is_entry) continue;
+    ++kernels;
+    std::vector<std::string> first;
+    for (const ptx::Statement& statement : function->body)
+      if (const auto* const one = std::get_if<ptx::Instruction>(&statement.node); one != nullptr && first.size() < 3)
+        first.push_back(one->op == ptx::Op::kGriddepcontrol ? ptx::print(*one, *function) : "other");
+    EXPECT_THAT(first, testing::ElementsAre("griddepcontrol.launch_dependents;", "griddepcontrol.wait;", "other"))
+        << function->name;
+  }
+  EXPECT_GT(kernels, 0u);
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx);
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  expect_right(**device, loaded->chain(), *loaded, 2);
 }
 
 // Runs of tiny launches as one, of one block.

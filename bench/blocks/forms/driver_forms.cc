@@ -52,6 +52,8 @@ class DriverForm : public Form {
   DriverForm(const DriverForm&) = delete;
   DriverForm& operator=(const DriverForm&) = delete;
 
+  void start_early() { starts_early_ = true; }
+
   // Gives each launch a stream: that of one it comes after where nothing has come between, else another.
   // False: one stream is all there is to have.
   bool spread(const std::vector<std::vector<std::size_t>>& after) {
@@ -123,17 +125,39 @@ class DriverForm : public Form {
       CUstream stream = streams_[call.stream];
       for (CUevent event : call.waits)
         ::bench::check(gpu_->cuStreamWaitEvent(stream, event, 0), "waiting for an event");
-      const device::LaunchConfig& shape = call.work->config;
-      ::bench::check(
-          gpu_.launch_kernel(call.function, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
-                             shape.block.z, shape.dynamic_shared_bytes, stream, nullptr, call.extra.data()),
-          "launching a kernel");
+      launch(call, stream);
       if (call.record != nullptr) ::bench::check(gpu_->cuEventRecord(call.record, stream), "recording an event");
     }
     for (std::size_t s = 1; s < streams_.size(); ++s) {
       ::bench::check(gpu_->cuEventRecord(ends_[s], streams_[s]), "recording an event");
       ::bench::check(gpu_->cuStreamWaitEvent(streams_[0], ends_[s], 0), "waiting for an event");
     }
+  }
+
+  void launch(Call& call, CUstream stream) {
+    const device::LaunchConfig& shape = call.work->config;
+    if (!starts_early_) {
+      ::bench::check(
+          gpu_.launch_kernel(call.function, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
+                             shape.block.z, shape.dynamic_shared_bytes, stream, nullptr, call.extra.data()),
+          "launching a kernel");
+      return;
+    }
+    CUlaunchAttribute early{};
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config{shape.grid.x,
+                                shape.grid.y,
+                                shape.grid.z,
+                                shape.block.x,
+                                shape.block.y,
+                                shape.block.z,
+                                shape.dynamic_shared_bytes,
+                                stream,
+                                &early,
+                                1};
+    ::bench::check(gpu_->cuLaunchKernelEx(&config, call.function, nullptr, call.extra.data()),
+                   "launching a kernel that starts early");
   }
 
   CUevent new_event() {
@@ -150,6 +174,7 @@ class DriverForm : public Form {
   std::vector<CUevent> events_, ends_;
   CUevent begin_ = nullptr;
   CUgraphExec executable_ = nullptr;
+  bool starts_early_ = false;
 };
 
 }  // namespace
@@ -161,8 +186,9 @@ std::unique_ptr<Form> driver_form(const Gpu& gpu, const Program& program, const 
   const bool several = style == DriverStyle::kStreams || style == DriverStyle::kGraphStreams;
   if (several && !form->spread(dependencies_of(program, module))) return nullptr;
   if (!several) form->add_streams(1);
-  if (style == DriverStyle::kGraph || style == DriverStyle::kGraphStreams) form->capture();
-  constexpr const char* kNames[] = {"stream", "streams", "graph", "graph-streams"};
+  if (style == DriverStyle::kProgrammatic) form->start_early();
+  if (style != DriverStyle::kStream && style != DriverStyle::kStreams) form->capture();
+  constexpr const char* kNames[] = {"stream", "streams", "graph", "graph-streams", "graph-programmatic"};
   form->name = kNames[static_cast<int>(style)];
   return form;
 }
