@@ -55,6 +55,9 @@ class Device {
   // Of sources that copy_to_device() has taken copies of, by now: they wait for their turn in the host's memory. For
   // whoever could wait instead; 0 of a device that bounds them by itself.
   virtual std::uint64_t staged_bytes() const { return 0; }
+  // Whether a queue's copy_to_device() of these bytes may return only once work before it has ended, as they are more
+  // than it takes a copy of. For whoever would rather wait before: nobody else has the queue then.
+  virtual bool copy_waits([[maybe_unused]] std::span<const std::byte> source) const { return false; }
   // Another library's memory on this device, as a buffer; blocks until the work now in its stream has ended. The
   // address is believed. kUnsupported where the device shares no memory with other libraries.
   virtual Result<BufferPtr> adopt(const ForeignMemory& memory);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/plural.h"
+#include "src/base/wait_check.h"
 #include "src/runtime/deadline.h"
 #include "src/runtime/local_task_pool.h"
 #include "src/runtime/local_texture.h"
@@ -59,6 +60,7 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
     taken.assign(source.begin(), source.end());
     source = taken;
   }
+  if (session_->raw_device().copy_waits(source)) PERGOLA_TRY(await_uses(written));
   return submit({scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
                 [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
 }
@@ -78,6 +80,17 @@ Result<bool> LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<con
   if (!host.ok() || !*host || !is_here()) return false;
   std::memmove(buffer_->host_pointer() + offset_bytes, source.data(), source.size());
   return true;
+}
+
+
+// Before a copy that would wait in its queue: with the scheduler's lock, and without hearing who wants to end the wait.
+Status LocalArray::await_uses(const scheduler::Access& written) {
+  while (true) {
+    const bool is_asked = wait_check.function != nullptr;
+    Status status = session_->scheduler().await_uses(written, is_asked ? deadline_in(WaitCheck::kEach) : std::nullopt);
+    if (!is_asked || status.code() != Code::kTimeout) return status;
+    PERGOLA_TRY(wait_check.ask());
+  }
 }
 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {

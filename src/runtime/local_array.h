@@ -94,6 +94,7 @@ class LocalArray final : public session::Array {
   Status read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination);  // not of managed memory
   // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
   Result<bool> write_in_turn(std::uint64_t offset_bytes, std::span<const std::byte> source);  // false: it has not
+  Status await_uses(const scheduler::Access& written);
   Status submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source = nullptr);
   Status submit_fill(scheduler::Range bytes, scheduler::Scheduler::Enqueue enqueue);
   Status fill_by_doubling(scheduler::Range bytes, std::span<const std::byte> value);

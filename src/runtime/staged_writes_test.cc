@@ -6,6 +6,9 @@
 #include <cstring>
 #include <thread>
 
+#include "src/base/wait_check.h"
+#include "src/device/cuda/cuda_device.h"
+#include "src/runtime/fake_driver.h"
 #include "src/runtime/local_array.h"
 #include "src/runtime/local_session.h"
 #include "src/runtime/runtime.h"
@@ -86,6 +89,81 @@ TEST_F(StagedWrites, InTheirOrder_WhetherTakenOrNot) {
     write(value);
   }
   EXPECT_EQ(read(x_).front(), kTurns - 1);
+}
+
+// A GPU takes 2 MiB at once; of more a write waits, and so that others go on and the thread's check is heard.
+class LargeWrites : public ::testing::Test, protected TestArrays {
+ protected:
+  static constexpr std::uint32_t kWords = 1 << 20;  // 4 MiB
+  void SetUp() override {
+    control().reset();
+    auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
+    ASSERT_TRUE(device) << device.message();
+    session_ = LocalSession::create(std::move(device).value(), "graphs=off").value();
+    module_ = session_->load_text(kAddPtx, {.name = "add.ptx"}).value();
+    add_ = module_->kernel("add").value();
+    for (session::ArrayPtr* array : {&x_, &y_, &other_})
+      *array = session_->allocate(session::ElementType::kU32, 4, kWords).value();
+  }
+  void TearDown() override {
+    wait_check = {};
+    control().go();
+  }
+  Status launch(const session::ArrayPtr& from, const session::ArrayPtr& to) {
+    const session::Argument arguments[] = {session::ArrayArgument{from, 0}, session::ArrayArgument{to, 0},
+                                           number(kWords)};
+    return add_->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}}, arguments);
+  }
+  // Another thread launches at the first time.
+  static std::int32_t third_time(void* user) {
+    auto& test = *static_cast<LargeWrites*>(user);
+    if (test.asked_++ == 0) std::jthread([&] { test.meanwhile_ = test.launch(test.other_, test.other_); });
+    return test.asked_ < 3 ? 0 : 1;
+  }
+  Status write(const session::ArrayPtr& array, std::uint32_t value) {
+    const Words words(kWords, value);
+    return array->write(0, std::as_bytes(std::span(words)));
+  }
+
+  std::shared_ptr<LocalSession> session_;
+  session::ModulePtr module_;
+  session::KernelPtr add_;
+  session::ArrayPtr x_, y_, other_;
+  int asked_ = 0;
+  Status meanwhile_;
+};
+
+TEST_F(LargeWrites, BehindAKernel_HearTheThreadsCheck_AndKeepNobodyFromTheSession) {
+  ASSERT_TRUE(write(x_, 2).ok());
+  ASSERT_TRUE(write(y_, 3).ok());
+  ASSERT_TRUE(write(other_, 5).ok());
+  ASSERT_TRUE(session_->synchronize().ok());
+  control().hold();
+  ASSERT_TRUE(launch(x_, y_).ok());
+  wait_check = {&third_time, this};
+  const Status ended = write(y_, 7);
+  EXPECT_EQ(ended.code(), Code::kCallFailed) << ended.message();
+  EXPECT_EQ(asked_, 3);
+  EXPECT_TRUE(meanwhile_.ok()) << meanwhile_.message();
+  wait_check = {};
+  control().go();
+  ASSERT_TRUE(session_->synchronize().ok());
+  EXPECT_EQ(read(y_)[kWords - 1], 5u) << "nothing was written";
+  EXPECT_EQ(read(other_)[0], 10u);
+  ASSERT_TRUE(launch(x_, y_).ok());
+  ASSERT_TRUE(write(y_, 7).ok());
+  EXPECT_EQ(read(y_)[kWords - 1], 7u);
+}
+
+TEST_F(LargeWrites, FromPageLockedMemory_DoNotWait) {
+  ASSERT_TRUE(session_->synchronize().ok());
+  const auto page_locked =
+      session_->raw_device().allocate(std::size_t{kWords} * 4, device::MemoryKind::kHostVisible).value();
+  control().hold();
+  ASSERT_TRUE(launch(x_, y_).ok());
+  wait_check = {[](void*) -> std::int32_t { return 1; }, nullptr};
+  const Status taken = y_->write(0, std::span(page_locked->host_pointer(), std::size_t{kWords} * 4));
+  EXPECT_TRUE(taken.ok()) << taken.message();
 }
 
 }  // namespace

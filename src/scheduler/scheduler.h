@@ -145,7 +145,9 @@ class Scheduler {
   Status await_turn_of(std::span<const Access> accesses, Deadline deadline = std::nullopt);
   // As await_access() for who only waits, to read by another call perhaps: a recording has no access for it.
   Status await_contents(const Access& access, Deadline deadline = std::nullopt);
-  // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
+  // The same, and nobody is told what has failed: for who does not look at the contents.
+  Status await_uses(const Access& access, Deadline deadline = std::nullopt);
+  // As begin_host_access() where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
   // Whether there is nothing to wait for, for an access that is over at once, and so keeps nobody away; the device is
@@ -439,6 +441,7 @@ class Scheduler {
   HostAccess register_host_access(const Access& access);
   void note_short_access(const Access& access, std::optional<HostAccess>& told);
   void end_host_access(std::uint64_t id);
+  Status await_uses(StateLock& lock, const Access& access, Deadline deadline);
   Status await_contents(StateLock& lock, const Access& access, Deadline deadline);
   Status wait_for_parents(StateLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
   void log_host_wait(const Access& access, const Dependencies& parents);

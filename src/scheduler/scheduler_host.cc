@@ -194,12 +194,22 @@ Status Scheduler::await_contents(const Access& access, Deadline deadline) {
 }
 
 Status Scheduler::await_contents(StateLock& lock, const Access& access, Deadline deadline) {
+  PERGOLA_TRY(await_uses(lock, access, deadline));
+  return tell_failure();
+}
+
+Status Scheduler::await_uses(const Access& access, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return await_uses(lock, access, deadline);
+}
+
+Status Scheduler::await_uses(StateLock& lock, const Access& access, Deadline deadline) {
   PERGOLA_TRY(refuse_inside_call());
   PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
   launch_held_before(std::span(&access, 1));
   Dependencies parents = host_parents(access);
   if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
-  return tell_failure();
+  return {};
 }
 
 // A vertex of pictures, as it must wait. One that waits a while at a time, as a thread of Python does, is one.

@@ -171,6 +171,10 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     return graph;
   }
 
+  bool copy_waits(std::span<const std::byte> source) const override {
+    return source.size() > Context::kStagingBytes && context_->find_host_range(source.data(), source.size()) == nullptr;
+  }
+
   Status health() const override { return context_->health(); }
   void add_resident(const void* owner, const SendAway& send_away) override {
     context_->send_away().add(owner, send_away);
