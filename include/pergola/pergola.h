@@ -80,9 +80,10 @@ PERGOLA_API const char* pergola_version(void);
 PERGOLA_API const char* pergola_last_error(void);
 
 /* Of the calling thread: while it waits in the library because another thread is at the same array (in the function of a
- * library call, pergola_session_call(), for as long as that takes), `check(user)` is called on it some twenty times a
- * second; once it returns other than 0, the function that waits ends with CALL_FAILED, and has done nothing. Interpreters
- * hear their signals so. It may call the library, but may not throw. NULL: none, as at first. Never fails. */
+ * library call, pergola_session_call(), for as long as that takes), or because it writes more to a GPU's array than is
+ * staged (pergola_array_write()), `check(user)` is called on it some twenty times a second; once it returns other than
+ * 0, the function that waits ends with CALL_FAILED, and has done nothing. Interpreters hear their signals so. It may
+ * call the library, but may not throw. NULL: none, as at first. Never fails. */
 typedef int32_t (*pergola_wait_check)(void* user);
 PERGOLA_API void pergola_thread_set_check(pergola_wait_check check, void* user);
 

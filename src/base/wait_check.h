@@ -1,5 +1,6 @@
-// Whether a thread that waits in the library for another thread is to go on waiting: asked now and then, of a function
-// that it has set (pergola_thread_set_check()). An interpreter hears a signal so.
+// Whether a thread that waits in the library for another thread, or to copy what is too large to be staged, is to go on
+// waiting: asked now and then, of a function that it has set (pergola_thread_set_check()). An interpreter hears a signal
+// so.
 //
 // Each thread has its own, which it alone reads and writes.
 #pragma once

@@ -82,7 +82,6 @@ Result<bool> LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<con
   return true;
 }
 
-
 // Before a copy that would wait in its queue: with the scheduler's lock, and without hearing who wants to end the wait.
 Status LocalArray::await_uses(const scheduler::Access& written) {
   while (true) {

@@ -92,9 +92,9 @@ class LocalArray final : public session::Array {
   Status prefetch_managed(session::Location to);
   Status read_now(std::uint64_t offset_bytes, std::span<std::byte> destination);
   Status read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination);  // not of managed memory
-  // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
   Result<bool> write_in_turn(std::uint64_t offset_bytes, std::span<const std::byte> source);  // false: it has not
   Status await_uses(const scheduler::Access& written);
+  // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
   Status submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source = nullptr);
   Status submit_fill(scheduler::Range bytes, scheduler::Scheduler::Enqueue enqueue);
   Status fill_by_doubling(scheduler::Range bytes, std::span<const std::byte> value);

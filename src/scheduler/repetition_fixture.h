@@ -164,7 +164,7 @@ class RandomRepetitions : public Repetitions {
       all_repeated += compare(make(random), policy, pace_ns);
       if (HasFailure()) return;
     }
-    EXPECT_GT(all_repeated, test_support::kSanitized ? 0u : 1000u);
+    EXPECT_GT(all_repeated, std::uint64_t{test_support::rounds(1000)});
   }
   struct Ran {
     const Op* op;

@@ -147,8 +147,8 @@ class Scheduler {
   Status await_contents(const Access& access, Deadline deadline = std::nullopt);
   // The same, and nobody is told what has failed: for who does not look at the contents.
   Status await_uses(const Access& access, Deadline deadline = std::nullopt);
-  // As begin_host_access() where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
-  // that would wait next saves the question.
+  // As begin_host_access() where there is nothing to wait for; else none. The device is asked what has ended where
+  // `ask`; a caller that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
   // Whether there is nothing to wait for, for an access that is over at once, and so keeps nobody away; the device is
   // not asked.

@@ -63,7 +63,7 @@ class DriverFaults : public ::testing::TestWithParam<Program> {
     } else if (first < count) {
       const std::vector<int> skips = sample(first, count, random);
       constexpr std::size_t kFaults = test_support::kSanitized ? 1 : kKinds;
-      const std::size_t turn = random.below(kKinds), from = kFaults == 1 ? random.below(skips.size()) : 0;
+      const std::size_t turn = random.below(kKinds), from = random.below(skips.size());
       for (std::size_t i = 0; i < kFaults; ++i)
         faults.push_back(fault_of(function, skips[(from + i) % skips.size()], turn + i));
     }

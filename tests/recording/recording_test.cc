@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <pergola/pergola.hpp>
 
 #include "tests/recording/recording_files.h"
+#include "tests/support/environment.h"
 
 namespace {
 
@@ -208,17 +208,12 @@ TEST_F(Recording, ASessionThatIsLeft_HasItsFilesAtTheProgramsEnd) {
   EXPECT_EXIT(leave_on_the_stack(), testing::ExitedWithCode(0), "");
   recording::expect_the_run(trace);
   recording::expect_history(history, 4);
-  // While a block runs, AddressSanitizer has the bounds of a fiber's stack for its worker's: who looks for leaks then does
-  // not see what the worker's own stack holds. The program that is begun here has its options from the environment.
-  const char* const had = std::getenv("ASAN_OPTIONS");
-  const std::optional<std::string> options = had == nullptr ? std::nullopt : std::optional<std::string>(had);
-  ::setenv("ASAN_OPTIONS", (options.value_or("") + ":detect_leaks=0").c_str(), 1);
+  // While a block runs, AddressSanitizer has the bounds of a fiber's stack for its worker's: who looks for leaks then
+  // does not see what the worker's own stack holds. The program that is begun here has its options from the environment.
+  const char* const options = std::getenv("ASAN_OPTIONS");
+  const pergola::test_support::ScopedEnvironment without_leaks(
+      "ASAN_OPTIONS", (options == nullptr ? "" : options) + std::string(":detect_leaks=0"));
   EXPECT_EXIT(leave_at_work(), testing::ExitedWithCode(0), "left by the program's end: Work that is recorded goes on");
-  if (options) {
-    ::setenv("ASAN_OPTIONS", options->c_str(), 1);
-  } else {
-    ::unsetenv("ASAN_OPTIONS");
-  }
   recording::expect_history(history, 8);
   EXPECT_THAT(recording::text_of(trace), HasSubstr("\"without_time\":1"));
   std::filesystem::remove(trace);
