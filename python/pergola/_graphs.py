@@ -29,6 +29,7 @@ class Graph(NamedTuple):
 
     first: int  # launch of its region, from 0
     launches: int
+    ahead: tuple[int, ...]  # of these the uploads that go when they come, and are no part of the graph
     state: str  # "waiting" (for the device to have enough to do), "making", "ready", "refused", "replaced", "put-back"
     refusal: str  # why it is refused
     made_after: int  # computations that had been submitted when it was made; 0: it never was
@@ -87,7 +88,8 @@ class Graphs:
 
     @staticmethod
     def _region(told: dict[str, Any]) -> Region:
-        graphs = tuple(Graph(**{**graph, "ways": tuple(Way(**way) for way in graph["ways"])}) for graph in told["graphs"])
+        graphs = tuple(Graph(**{**graph, "ahead": tuple(graph["ahead"]), "ways": tuple(Way(**way) for way in graph["ways"])})
+                       for graph in told["graphs"])
         kernels = {kernel["name"]: kernel["count"] for kernel in told["kernels"]}
         forms = tuple(Way(**form) for form in told["forms"])
         varying, rebinding = tuple(told["varying"]), tuple(told["rebinding"])

@@ -3,12 +3,15 @@
 //   turn      upload x   k1   upload y   k2   download z   (the host waits, reads z, writes x and y)
 //   alone     five calls of the driver, and events between their streams
 //   graph     one: a node each, with an edge wherever two conflict
-//   at once   upload x when it comes, where it is large; the rest is the graph
+//   at once   upload x when it comes, where it is large, and y, if the link is not busy for long enough with x; the
+//   rest
+//             is the graph
 //
 // Such a turn may be bound by the link to the device, which would stand idle until its last call has come. So the
 // uploads with which a turn begins where the host steps in are no part of a graph (Region::lead_of()), unless it turns
 // out that other forms of the turn are faster (graph_turns.cc): so many that the link is
-// busy while the rest is held, and none where their calls would take longer than the link does. The graph comes after
+// busy while the rest is held, and none where their calls would take longer than the link does. Where they are fewer,
+// uploads further in the turn go so, too (Region::ahead_in()). The graph comes after
 // them, and its own uploads follow them on the link, whenever it begins. Hence to wait for them delays no copy, and a
 // graph is not cut because its launches need different ones of them, but because some do not need a large one
 // (Region::first_delayed_by()).

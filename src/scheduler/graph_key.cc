@@ -50,13 +50,14 @@ void add_kernel(HashedText& text, const Launch& launch, bool varies) {
 
 }  // namespace
 
-std::string graph_key(const device::GraphSpec& plain, std::span<const Launch> launches, std::span<const bool> varies) {
+std::string graph_key(const device::GraphSpec& plain, std::span<const Launch* const> launches,
+                      std::span<const bool> varies) {
   PERGOLA_CHECK(varies.size() == launches.size());
   HashedText text;
   text.add(std::string_view(PERGOLA_VERSION));               // another may have other ways
   std::unordered_map<std::uint64_t, std::uint64_t> numbers;  // of resources, in the order in which they are met
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    const Launch& launch = launches[i];
+    const Launch& launch = *launches[i];
     text.add(static_cast<std::uint64_t>(launch.kind));
     text.add(static_cast<std::uint64_t>(launch.universal));
     text.add(launch.accesses.size());

@@ -14,6 +14,7 @@ namespace pergola::scheduler {
 // launch whose parameters change, as `varies` says by launch, count for nothing, nor do those of one of which nobody
 // knows which they are. Two graphs that differ in those alone, or in code behind the same name with the same resources,
 // have one key.
-std::string graph_key(const device::GraphSpec& plain, std::span<const Launch> launches, std::span<const bool> varies);
+std::string graph_key(const device::GraphSpec& plain, std::span<const Launch* const> launches,
+                      std::span<const bool> varies);
 
 }  // namespace pergola::scheduler

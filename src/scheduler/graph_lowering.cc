@@ -188,9 +188,16 @@ void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std:
     decision.flush = take_held();
     held_chunk_ = nullptr;
   }
+  const bool goes_ahead = held_chunk_ != nullptr && held_chunk_->goes_ahead(phase_);
+  if (Launch& launch = region_->launches[phase_]; launch.copy) launch.went_ahead = goes_ahead;
   advance();
   if (held_chunk_ == nullptr) return;
   region_->look_ahead(phase_);
+  if (goes_ahead) {
+    ++held_;  // it has its place among them
+    decision.leads = decision.follows_lead = true;
+    return;
+  }
   hold();
   decision.held = true;
   if (held_ < held_chunk_->end - held_chunk_->begin) return;
@@ -203,8 +210,9 @@ void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std:
   if (decision.run->late != 0) --decision.run->late;
   ++counters_.launches;
   if (decision.run->report != nullptr) ++decision.run->report->launched;
-  region_->story->report.replaced += held_;
-  counters_.replaced += std::exchange(held_, 0);
+  const std::size_t replaced = std::exchange(held_, 0) - decision.run->ahead.size();
+  region_->story->report.replaced += replaced;
+  counters_.replaced += replaced;
   held_since_.store(0, std::memory_order_relaxed);
 }
 
@@ -293,8 +301,9 @@ void GraphLowering::hold() {
 std::span<const Launch> GraphLowering::take_held() {
   if (held_ == 0) return {};
   const std::span<const Launch> held = std::span(region_->launches).subspan(held_chunk_->begin, held_);
-  counters_.flushed += held_;
-  region_->story->report.flushed += held_;
+  const auto flushed = static_cast<std::size_t>(std::ranges::count(held, false, &Launch::went_ahead));
+  counters_.flushed += flushed;
+  region_->story->report.flushed += flushed;
   held_ = 0;
   held_chunk_ = nullptr;
   held_since_.store(0, std::memory_order_relaxed);

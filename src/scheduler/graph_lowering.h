@@ -122,7 +122,7 @@ class GraphLowering {
 
   // What is to be done for a launch, in this order.
   struct Decision {
-    std::span<const Launch> flush;         // launched one by one
+    std::span<const Launch> flush;         // launched one by one, but for those that went ahead
     bool held = false;                     // the launch needs nothing itself
     bool leads = false;                    // an upload that goes when it comes, before a graph,
     const device::Queue* queue = nullptr;  // which is to go on this one's stream; null: any
@@ -444,7 +444,7 @@ class GraphLowering {
   std::shared_ptr<Region> region_;   // while following
   std::shared_ptr<Region> before_turning_;  // what interrupt() or expected() gave may be of it
   std::size_t phase_ = 0, place_ = 0;       // the launch of region_ expected next, and its call
-  std::size_t held_ = 0;                    // launches before it that are held back
+  std::size_t held_ = 0;                    // launches before it that are held back, or went ahead of these
   std::uint32_t host_waits_ = 0;            // under way
   std::uint64_t waits_ = 0;                 // that have begun
   // The graph that was launched last, where it asks how long the host waits for it. `chunk` is never the last to own

@@ -29,7 +29,9 @@ void GraphLowering::tell_of_region(Region& region) {
   RegionReport& report = region.story->report;
   report.number = counters_.regions;
   report.period = region.turn;
-  report.kernels = count_kernels(std::span(region.launches).first(region.turn));
+  std::vector<const Launch*> turn;
+  for (std::size_t i = 0; i < region.turn; ++i) turn.push_back(&region.launches[i]);
+  report.kernels = count_kernels(turn);
   report.found_after = computations_.last_id();
   for (const Launch& launch : region.launches)
     if (launch.rebinds())
@@ -69,6 +71,7 @@ void GraphLowering::tell_of_chunks() {
       chunk->report = std::make_shared<GraphReport>();
       chunk->report->first = chunk->begin;
       chunk->report->launches = chunk->end - chunk->begin;
+      chunk->report->ahead.assign(chunk->ahead.begin(), chunk->ahead.end());
       story.graphs.push_back(chunk->report);
     }
     chunk->report->state = told(chunk->state);

@@ -22,12 +22,13 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 }
 
 // Of a chunk that is the graph, whose launches are expected to take so long.
-double longest_path_ns(const device::GraphSpec& spec, std::span<const Launch> launches,
+double longest_path_ns(const device::GraphSpec& spec, std::span<const Launch* const> launches,
                        std::span<const double> expected_ns) {
   std::vector<double> end_ns(spec.nodes.size());
   for (std::size_t i = 0; i < end_ns.size(); ++i) {
     for (const device::NodeId earlier : spec.nodes[i].after) end_ns[i] = std::max(end_ns[i], end_ns[earlier]);
-    end_ns[i] += launches[i].copy ? least_of_copy_ns(launches[i].copy->size_bytes) : at_least(expected_ns[i]);
+    const std::optional<KeptCopy>& copy = launches[i]->copy;
+    end_ns[i] += copy ? least_of_copy_ns(copy->size_bytes) : at_least(expected_ns[i]);
   }
   return end_ns.empty() ? 0 : *std::ranges::max_element(end_ns);
 }
@@ -121,10 +122,10 @@ void GraphLowering::build(StateLock& lock) {
       chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
     }
     std::vector<double> expected_ns;
-    for (std::size_t i = chunk.begin; i < chunk.end; ++i)
-      expected_ns.push_back(Durations::expected_ns_of(job.region->launches[i].work(), job.region->launches[i].config));
-    chunk.launches_ns = longest_path_ns(
-        *built.spec, std::span(job.region->launches).subspan(chunk.begin, chunk.end - chunk.begin), expected_ns);
+    const std::vector<const Launch*> launches = job.region->in_graph(chunk);
+    for (const Launch* const launch : launches)
+      expected_ns.push_back(Durations::expected_ns_of(launch->work(), launch->config));
+    chunk.launches_ns = longest_path_ns(*built.spec, launches, expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
     chunk.ways = GraphWays(
         {way_of("plain", "an edge wherever two launches conflict", std::move(built.graph), built.spec, may_come_again)},
@@ -351,12 +352,12 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
     return instantiated(next.job, next.draw.name, "another instance of that graph", next.draw.spec);
   }
   std::vector<LaunchToLower> launches;
-  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
+  for (const std::size_t i : chunk.in_graph()) {
     const Launch& launch = next.job.region->launches[i];
     const auto is_its = [&](const ParameterBlock::Slot& slot) { return slot.launch == i; };
     const bool varies =
         chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
-    launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[i - chunk.begin]});
+    launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[launches.size()]});
   }
   const std::size_t count = lowerer_->count();
   const bool was_kept = next.ahead != 0;

@@ -40,11 +40,12 @@ bool GraphLowering::tunes() const {
 // Without the lock.
 std::string GraphLowering::key_of(const Job& job, const device::GraphSpec& plain) const {
   const Chunk& chunk = *job.chunk;
-  const std::size_t count = chunk.end - chunk.begin;
-  const std::unique_ptr<bool[]> varies(new bool[count]());
-  if (chunk.block != nullptr)
-    for (const ParameterBlock::Slot& slot : chunk.block->slots) varies[slot.launch - chunk.begin] = true;
-  return graph_key(plain, std::span(job.region->launches).subspan(chunk.begin, count), {varies.get(), count});
+  const std::vector<std::size_t> its = chunk.in_graph();
+  const std::unique_ptr<bool[]> varies(new bool[its.size()]());
+  for (std::size_t i = 0; chunk.block != nullptr && i < its.size(); ++i)
+    varies[i] =
+        std::ranges::find(chunk.block->slots, its[i], &ParameterBlock::Slot::launch) != chunk.block->slots.end();
+  return graph_key(plain, job.region->in_graph(chunk), {varies.get(), its.size()});
 }
 
 // With the lock, as all that follow.

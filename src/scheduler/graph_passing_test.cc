@@ -460,7 +460,8 @@ class RandomPassing : public GraphPassing {
 
   std::mt19937_64 random_;
   std::vector<Piece> ran_;
-  std::uint64_t graphs_ = 0, went_ahead_ = 0, copies_in_graphs_ = 0, programs_with_leads_ = 0, programs_with_forms_ = 0;
+  std::uint64_t graphs_ = 0, went_ahead_ = 0, copies_in_graphs_ = 0, programs_with_leads_ = 0, programs_with_forms_ = 0,
+                programs_ahead_ = 0;
   const device::BufferPtr memory_ = *device->allocate(8, device::MemoryKind::kDevice);
 };
 
@@ -478,7 +479,7 @@ void RandomPassing::run_programs(const std::string& policy, int programs, int tu
     std::vector<Piece> turn(3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
-      const bool must_lead = begins_with_an_upload && i == 0;
+      const bool must_lead = begins_with_an_upload && (i == 0 || i == turn.size() / 2);
       turn[i].is_copy = must_lead || (program % 2 == 0 && below(3) == 0);
       if (must_lead || (turn[i].is_copy && below(2) == 0)) turn[i].ns += 10000;  // which may go when it comes
       for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
@@ -505,6 +506,7 @@ void RandomPassing::run_programs(const std::string& policy, int programs, int tu
     ASSERT_TRUE(scheduler->synchronize().ok());
     graphs_ += graph_launches(), went_ahead_ += passed();
     const std::string told = explain(scheduler->graphs());
+    programs_ahead_ += told.find("which go when they come") != std::string::npos;
     programs_with_leads_ += told.find("that a turn begins with go at once, while") != std::string::npos;
     programs_with_forms_ +=
         told.find("  turns as leads, ") != std::string::npos && told.find("still being") == std::string::npos;
@@ -525,6 +527,7 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
   run_programs("", 60, 70, true);
   EXPECT_GT(went_ahead_, 0u);
   EXPECT_GT(programs_with_leads_, 0u);
+  EXPECT_GT(programs_ahead_, 0u);
 }
 
 TEST_F(RandomPassing, NothingThatConflictsOverlaps_WhileFormsOfTurnsAreTried) {

@@ -49,9 +49,11 @@ std::string way_text(const WayReport& way, const std::vector<WayReport>& all) {
 }
 
 std::string graph_text(const GraphReport& graph) {
+  const std::string ahead =
+      graph.ahead.empty() ? "" : fmt::format(" but {}, which go when they come", fmt::join(graph.ahead, ", "));
   std::string text = graph.launches == 1
                          ? fmt::format("  launch {}: ", graph.first)
-                         : fmt::format("  launches {} to {}: ", graph.first, graph.first + graph.launches - 1);
+                         : fmt::format("  launches {} to {}{}: ", graph.first, graph.first + graph.launches - 1, ahead);
   const std::string elsewhere =
       graph.elsewhere == 0
           ? ""
@@ -178,6 +180,7 @@ Json json_of(const GraphReport& graph) {
   for (const WayReport& way : graph.ways) ways.push_back(json_of(way));
   return {{"first", graph.first},
           {"launches", graph.launches},
+          {"ahead", graph.ahead},
           {"state", to_string(graph.state)},
           {"refusal", graph.refusal},
           {"made_after", graph.made_after},
@@ -264,9 +267,24 @@ Status read_ways(Fields& fields, const char* name, std::string_view what, std::v
   });
 }
 
+// Launches of a graph.
+Status read_launches(Fields& fields, const char* key, std::vector<std::uint64_t>& launches) {
+  if (!fields.has(key)) return {};  // older traces have none
+  const Json& list = fields.at(key);
+  if (!list.is_array()) fields.fail(fmt::format("has '{}' that are no list", key));
+  PERGOLA_TRY(fields.status());
+  for (const Json& launch : list) {
+    if (!launch.is_number_unsigned()) fields.fail(fmt::format("has a launch in '{}' that is no whole number", key));
+    PERGOLA_TRY(fields.status());
+    launches.push_back(launch.get<std::uint64_t>());
+  }
+  return {};
+}
+
 Status read_graph(Fields& fields, GraphReport& graph) {
   graph.first = fields.count("first", 1u << 30);
   graph.launches = fields.count("launches", 1u << 30);
+  PERGOLA_TRY(read_launches(fields, "ahead", graph.ahead));
   graph.state = fields.word("state", kGraphStates);
   graph.refusal = fields.text("refusal");
   graph.made_after = fields.count("made_after");

@@ -51,6 +51,7 @@ struct GraphReport {
     kPutBack,   // it was one of a form of turns that did not stay
   };
   std::uint64_t first = 0, launches = 0;  // of the region's; from 0
+  std::vector<std::uint64_t> ahead;       // of these the uploads that go when they come, and are no part of the graph
   State state = State::kWaiting;
   std::string refusal;           // kRefused: why
   std::uint64_t made_after = 0;  // where it has ever been ready

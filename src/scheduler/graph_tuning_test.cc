@@ -292,7 +292,8 @@ class GraphKey : public SchedulerTest {
     spec.nodes.resize(2);
     if (has_edge) spec.nodes[1].after = {0};
     const bool which[] = {false, varies};
-    return graph_key(spec, launches, which);
+    const Launch* const both[] = {&launches[0], &launches[1]};
+    return graph_key(spec, both, which);
   }
   device::ModulePtr module_;
   std::map<std::string, FakeKernel> kernels_;

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using State = HostPace::State;
+using PaceState = HostPace::State;
 using Turn = HostPace::Turn;
 
 struct HostPaceAlone : ::testing::Test {
@@ -25,11 +25,11 @@ TEST_F(HostPaceAlone, WhatIsFasterAsGraphsStaysSo) {
   turns(HostPace::kWatch - 1, Turn::kLaunches);
   EXPECT_FALSE(pace.holds());
   turns(1, Turn::kLaunches);
-  EXPECT_EQ(pace.state(), State::kTrying);
+  EXPECT_EQ(pace.state(), PaceState::kTrying);
   turns(100, Turn::kMaking);
   turns(HostPace::kSettle, Turn::kGraphs, 1000);
   turns(HostPace::kCounted, Turn::kGraphs, 89);
-  EXPECT_EQ(pace.state(), State::kHolding);
+  EXPECT_EQ(pace.state(), PaceState::kHolding);
   EXPECT_EQ(pace.launches_ns(), 100);
   EXPECT_EQ(pace.graphs_ns(), 89);
   turns(1000, Turn::kGraphs, 500);
@@ -97,7 +97,7 @@ TEST_F(HostPaceAlone, WhatIsNoGraphIsGivenUp) {
   EXPECT_FALSE(pace.holds());
   turns(16 * HostPace::kWatch, Turn::kLaunches);
   turns(HostPace::kSettle + HostPace::kCounted, Turn::kGraphs, 50);
-  EXPECT_EQ(pace.state(), State::kHolding);
+  EXPECT_EQ(pace.state(), PaceState::kHolding);
   turns(HostPace::kMostOthers + 1, Turn::kOther);
   EXPECT_FALSE(pace.holds()) << "later, too";
 }

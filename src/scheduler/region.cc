@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::size_t kSlotAlignment = 16;  // at least; as the kernel's parameters ask
 // Of uploads that go when they come (graph_copies.cc), at some 50 GB/s on the link to the device:
-constexpr std::size_t kLeadBytes = 400'000;    // it is busy for about as long as the host needs for the rest of a turn
-constexpr std::size_t kCallBytes = 131'072;    // the same for the upload's own call
-constexpr std::size_t kSoonBytes = 2'000'000;  // they are there before long: no graph is cut for them
+constexpr std::size_t kLeadBytes = 800'000;  // it is busy for about as long as a graph of the rest takes to begin
+constexpr std::size_t kCallBytes = 131'072;  // the same for the upload's own call
 
 // None where the kernel has no other form to take them in.
 ByteRanges scalars_of(const KernelCall& call) {
@@ -233,10 +232,10 @@ std::string mismatch_text(std::size_t phase, const Launch& expected, const Work&
   return fmt::format("'{}', launch {}, with {}", name, phase, difference);
 }
 
-std::vector<KernelCount> count_kernels(std::span<const Launch> launches) {
+std::vector<KernelCount> count_kernels(std::span<const Launch* const> launches) {
   std::vector<KernelCount> counts;
-  for (const Launch& launch : launches) {
-    const std::string_view name = name_of(launch.site);
+  for (const Launch* const launch : launches) {
+    const std::string_view name = name_of(launch->site);
     const auto known =
         std::find_if(counts.begin(), counts.end(), [&](const KernelCount& one) { return one.name == name; });
     if (known == counts.end())
@@ -354,14 +353,13 @@ const std::shared_ptr<Chunk>& Region::chunk_of(std::size_t launch) const {
 
 namespace {
 
-std::string name_of(const Chunk& chunk) {
+std::string name_of(const Chunk& chunk, std::size_t launches) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string_view> names;
   for (const KernelCount& kernel : chunk.kernels) names.push_back(kernel.name);
   const bool more = names.size() > kMost;
   if (more) names.resize(kMost);
-  return fmt::format("graph of {}: {}{}", plural(chunk.end - chunk.begin, "launch"), fmt::join(names, ", "),
-                     more ? ", ..." : "");
+  return fmt::format("graph of {}: {}{}", plural(launches, "launch"), fmt::join(names, ", "), more ? ", ..." : "");
 }
 
 void add_slot(Chunk& chunk, std::size_t index, const Launch& launch) {
@@ -377,11 +375,18 @@ void add_slot(Chunk& chunk, std::size_t index, const Launch& launch) {
 
 }  // namespace
 
-std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) const {
+std::vector<const Launch*> Region::in_graph(const Chunk& chunk) const {
+  std::vector<const Launch*> all;
+  for (const std::size_t i : chunk.in_graph()) all.push_back(&launches[i]);
+  return all;
+}
+
+std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end, std::vector<std::size_t> ahead) const {
   auto chunk = std::make_shared<Chunk>();
   chunk->begin = begin;
   chunk->end = end;
-  for (std::size_t k = begin; k < end; ++k) {
+  chunk->ahead = std::move(ahead);
+  for (const std::size_t k : chunk->in_graph()) {
     chunk->universal = chunk->universal | launches[k].universal;
     for (const Access& access : launches[k].accesses) {
       const auto same = std::find_if(chunk->accesses.begin(), chunk->accesses.end(), [&](const Access& known) {
@@ -399,13 +404,13 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
     }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
-  const auto its = std::span(launches).subspan(begin, end - begin);
+  const std::vector<const Launch*> its = in_graph(*chunk);
   if (std::ranges::any_of(its, &Launch::rebinds)) {
     chunk->slots = std::make_unique<ArraySlots>();
-    for (const Launch& launch : its) chunk->slots->add(launch.accesses, launch.resource_ids, launch.rebinds());
+    for (const Launch* launch : its) chunk->slots->add(launch->accesses, launch->resource_ids, launch->rebinds());
   }
   chunk->kernels = count_kernels(its);
-  chunk->name = name_of(*chunk);
+  chunk->name = name_of(*chunk, its.size());
   return chunk;
 }
 
@@ -468,20 +473,21 @@ bool Region::has(const std::shared_ptr<Chunk>& chunk) const {
 // Takes over those of `before` that are the same.
 std::vector<std::shared_ptr<Chunk>> Region::cut_with(std::span<const std::shared_ptr<Chunk>> before) const {
   std::vector<std::shared_ptr<Chunk>> cut;
-  const auto add = [&](std::size_t first, std::size_t last, bool leads) -> Chunk& {
+  const auto add = [&](std::size_t first, std::size_t last, bool leads, std::vector<std::size_t> ahead) -> Chunk& {
     const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
-      return one->begin == first && one->end == last && one->leads == leads;
+      return one->begin == first && one->end == last && one->leads == leads && one->ahead == ahead;
     });
-    cut.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
+    cut.push_back(kept != before.end() ? *kept : make_chunk(first, last, std::move(ahead)));  // its graph may be there
     return *cut.back();
   };
   for (std::size_t begin = 0; begin < launches.size();) {
     const std::size_t stop = next_cut(begin);
     const std::size_t lead_end = begin + (cut_before[begin] ? lead_of(begin, stop) : 0);
-    if (lead_end != begin) add(begin, lead_end, true).leads = true;
+    if (lead_end != begin) add(begin, lead_end, true, {}).leads = true;
     std::size_t first = lead_end;
     for (const std::size_t last : pieces_of(lead_end, stop)) {
-      Chunk& chunk = add(first, last, false);
+      const bool is_led = first == lead_end && lead_end != begin;
+      Chunk& chunk = add(first, last, false, is_led ? ahead_in(begin, first, last) : std::vector<std::size_t>());
       chunk.is_first = first == lead_end;
       first = last;
     }
@@ -507,6 +513,24 @@ std::size_t Region::most_leads(std::size_t begin, std::size_t stop) const {
     if (bytes >= (i + 1 - begin) * kCallBytes) lead = i + 1 - begin;
   }
   return lead;
+}
+
+// The uploads of the piece [begin, end), behind those that lead it from `lead` on, that go ahead of it: as many as
+// there would be leads, if these came first in the program. They change places with what comes before them in the
+// piece.
+std::vector<std::size_t> Region::ahead_in(std::size_t lead, std::size_t begin, std::size_t end) const {
+  std::vector<std::size_t> ahead;
+  std::size_t bytes = 0;
+  for (std::size_t i = lead; i < begin; ++i) bytes += launches[i].copy->size_bytes;
+  for (std::size_t i = begin + 1; i + 1 < end && bytes < kLeadBytes && !rebinds; ++i) {
+    const auto before = std::span(launches).subspan(begin, i - begin);
+    if (!is_upload(launches[i]) || launches[i].copy->size_bytes < kCallBytes) continue;
+    if (std::ranges::any_of(before, [&](const Launch& one) { return conflict(one, launches[i]); })) continue;
+    if (end - begin - ahead.size() <= kFewestLaunches) break;
+    bytes += launches[i].copy->size_bytes;
+    ahead.push_back(i);
+  }
+  return ahead;
 }
 
 // In the form 'launches' chunks are as in the first one, so that the host's steps mean the same.
@@ -557,7 +581,7 @@ void Region::vary(std::size_t launch, bool is_rebound) {
   call_of(launch).change();
   std::shared_ptr<Chunk>& chunk = *std::partition_point(
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
-  const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));
+  const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end, chunk->ahead));
   chunk->device_ns = before->device_ns;
   chunk->times_seen = before->times_seen;
   chunk->is_first = before->is_first;
@@ -591,7 +615,7 @@ bool Region::has_pattern_of(const Region& other, std::size_t start) const {
 
 Result<std::vector<device::BufferPtr>> Region::copied_by(const Chunk& chunk) const {
   std::vector<device::BufferPtr> memory;
-  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
+  for (const std::size_t i : chunk.in_graph()) {
     if (!launches[i].copy) continue;
     memory.push_back(launches[i].copy->to.lock());
     memory.push_back(launches[i].copy->from.lock());
@@ -625,15 +649,16 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
   if (block != nullptr) spec.buffers.push_back(block);
   device::FewestEdges edges;
   std::size_t next_slot = 0;
-  for (std::size_t i = 0; chunk.begin + i < chunk.end; ++i) {
-    const Launch& launch = launches[chunk.begin + i];
+  const std::vector<std::size_t> its = chunk.in_graph();
+  for (const std::size_t i : its) {
+    const Launch& launch = launches[i];
     device::GraphNode node;
     if (launch.copy)
       node.work = node_of(*launch.copy);
     else
       node.work = device::KernelNode{
           launch.module, launch.kernel, launch.config, {launch.parameters.begin(), launch.parameters.end()}};
-    if (next_slot < forms.size() && chunk.block->slots[next_slot].launch == chunk.begin + i) {
+    if (next_slot < forms.size() && chunk.block->slots[next_slot].launch == i) {
       const device::DeviceAddress address = block->address() + chunk.block->slots[next_slot].offset_bytes;
       const auto bytes = std::as_bytes(std::span(&address, 1));
       node.work = device::KernelNode{
@@ -641,7 +666,7 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
       ++next_slot;
     }
     node.after = edges.of_next([&](std::size_t j) {
-      const Launch& earlier = launches[chunk.begin + j];
+      const Launch& earlier = launches[its[j]];
       return conflict(earlier, launch) || (is_large_upload(earlier) && is_large_upload(launch));
     });
     spec.nodes.push_back(std::move(node));

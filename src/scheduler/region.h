@@ -8,6 +8,9 @@
 //   chunks   [0, 1)              [1, 20)             [20, 50)       0 goes when it comes
 //            leads
 //
+// Of the piece behind them the next uploads may go ahead as well, until the link has enough to do, where they come
+// after nothing of it: they keep their places among its launches and have no nodes in its graph (Chunk::ahead).
+//
 // That is one of the forms of turns (turn_forms.h). The chunks of forms that are tried are kept aside meanwhile:
 // of the same launches, cut at the same steps of the host.
 //
@@ -118,6 +121,7 @@ struct Launch {
   std::vector<std::byte> latest;
   bool is_rebound = false;
   bool goes_alone = false;  // and its parameters cannot be in memory: it is part of no graph
+  bool went_ahead = false;  // an upload: of the held piece that it came in. Guarded by the scheduler's lock
   std::vector<Access> latest_accesses;
   std::vector<std::uint64_t> latest_ids;
 };
@@ -135,7 +139,7 @@ bool stands_for(const Launch& known, const Launch& found);
 // "launch 3, 'b', was expected and 'c' came": how `work` differs.
 std::string mismatch_text(std::size_t phase, const Launch& expected, const Work& work);
 // In the order of their first launches.
-std::vector<KernelCount> count_kernels(std::span<const Launch> launches);
+std::vector<KernelCount> count_kernels(std::span<const Launch* const> launches);
 // Whether the order of two launches matters.
 bool conflict(const Launch& a, const Launch& b);
 // The same of what uses just these bytes, and a launch. `readers_conflict`: two that read the same bytes do.
@@ -197,6 +201,9 @@ struct Chunk {
   std::size_t begin = 0, end = 0;  // of Region::launches
   bool leads = false;              // uploads that go when they come; never a graph
   bool is_first = false;           // of those since the host stepped in that may be graphs
+  // Uploads of it that go when they come while it is held, as those that lead it: in order, neither the first of it nor
+  // the last. All others are nodes of its graph, in their order.
+  std::vector<std::size_t> ahead;
   State state = State::kNone;
   GraphWays ways;                                // where ready
   std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
@@ -221,6 +228,15 @@ struct Chunk {
   std::vector<WayReport> refused_ways;
   std::string key;              // graph_key.h; "" where nothing is kept of it
   bool has_tried_ways = false;  // all that there are
+  bool goes_ahead(std::size_t launch) const {
+    return !ahead.empty() && std::ranges::find(ahead, launch) != ahead.end();
+  }
+  std::vector<std::size_t> in_graph() const {  // of Region::launches
+    std::vector<std::size_t> all;
+    for (std::size_t i = begin; i < end; ++i)
+      if (!goes_ahead(i)) all.push_back(i);
+    return all;
+  }
   // As a graph: by what its launches took, or by its own time where that is known and less.
   double takes_at_least_ns() const { return device_ns == 0 ? launches_ns : std::min(device_ns, launches_ns); }
   // Brings the report's ways up to date.
@@ -233,6 +249,8 @@ struct Chunk {
 
 struct Region {
   static constexpr std::size_t kFewestLaunches = 2;  // in a graph
+  // Of uploads that go when they come: they are there before long, and no graph is cut for them, nor goes beside them.
+  static constexpr std::size_t kSoonBytes = 2'000'000;
 
   // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
@@ -302,6 +320,7 @@ struct Region {
   // Whether it is a whole turn behind its first uploads, and more of it are copies than launches.
   bool is_bound_by_copies(const Chunk& chunk) const;
   const std::shared_ptr<Chunk>& chunk_of(std::size_t launch) const;  // until it is cut anew
+  std::vector<const Launch*> in_graph(const Chunk& chunk) const;
   // The first of the launches [begin, end) that conflicts with what uses just these bytes; `end` where none does. The
   // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. Of those
   // that rebind it is not known what they will use, until they have come: `have_come`. With the scheduler's lock.
@@ -342,7 +361,8 @@ struct Region {
   std::size_t lead_of(std::size_t begin, std::size_t stop) const;
   std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;
   std::vector<std::shared_ptr<Chunk>> cut_with(std::span<const std::shared_ptr<Chunk>> before) const;
-  std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end) const;
+  std::vector<std::size_t> ahead_in(std::size_t lead, std::size_t begin, std::size_t end) const;
+  std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end, std::vector<std::size_t> ahead = {}) const;
 };
 
 }  // namespace pergola::scheduler

@@ -218,14 +218,17 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   who.site = work.site;
   who.prediction_slot = prediction_slot(work.accesses);
   // Where all has ended well nothing is waited for: the device begins, and its place is written down meanwhile.
-  const bool at_once = recorder_ == nullptr && work.universal == Mode::kNone && all_ended_well();
+  // So it is behind leads alone: the graph comes behind them on their stream, whichever of its launches need them.
+  const bool may_be = recorder_ == nullptr && work.universal == Mode::kNone;
+  Stream* const leads = may_be && work.kind == WorkKind::kGraph ? behind_leads_alone() : nullptr;
+  const bool at_once = leads != nullptr || (may_be && all_ended_well());
   Dependencies parents;
   EndedParents ended;
   if (!at_once) add_parents(work, who, parents, ended);
-  const Status status = start(work, who, parents, ended, enqueue);
+  const Status status = start(work, who, parents, ended, enqueue, leads);
   if (at_once && who.stream != nullptr) {
     add_parents(work, who, parents, ended);
-    log_.last().add(ended);
+    add_to_log(parents, ended);
   }
   release(parents, pool_);
   return status;
@@ -233,6 +236,18 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
 
 bool Scheduler::all_ended_well() const {
   return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle_well(); });
+}
+
+// Where all but the uploads that a turn began with has ended well: their stream, on which its graph comes after all
+// that there is. Null where all has ended, or these take long, so that a graph which does without them is to be beside
+// them.
+Stream* Scheduler::behind_leads_alone() const {
+  Stream* const stream = leads_.stream;
+  if (recorder_ != nullptr || stream == nullptr || stream->reserved || stream->idle()) return nullptr;
+  if (leads_.size_bytes > Region::kSoonBytes) return nullptr;
+  const bool are_leads = stream->tail_position == leads_.last && stream->well_position + 1 >= leads_.first;
+  const auto is_no_matter = [&](const auto& one) { return one.get() == stream || one->idle_well(); };
+  return are_leads && std::ranges::all_of(streams_, is_no_matter) ? stream : nullptr;
 }
 
 // Whether all has ended well, so that what comes now comes after nothing: programs that wait for their turns often have
@@ -255,14 +270,15 @@ void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& pa
     universal_dependencies(work.universal, any_writes(work.accesses), &who, parents, ended);
 }
 
+// `leads`: where it is to come behind these; null: by its parents.
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
-                        Enqueue enqueue) {
-  const Result<StreamChoice> chosen = stream_for(work, parents, &who);
+                        Enqueue enqueue, Stream* leads) {
+  const Result<StreamChoice> chosen = leads != nullptr ? behind(*leads) : stream_for(work, parents, &who);
   if (!chosen.ok()) [[unlikely]]
     return leave_out(parents, who, chosen.status());
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   const Placing placing{work, who, parents, ended, *chosen, times ? durations_.of(work) : nullptr};
-  who.had_choice = had_choice(placing.choice, parents, who);
+  who.had_choice = leads != nullptr ? leads->tail->had_choice : had_choice(placing.choice, parents, who);
   Stream& stream = *placing.choice.stream;
   Status status = keep_parent_reachable(stream);
   if (!status.ok()) [[unlikely]]
@@ -311,10 +327,16 @@ void Scheduler::take_place(const Placing& placing, double expected_ns, WaitsDone
   Stream* const stream = placing.choice.stream;
   append(*stream, who, expected_ns, least_ns(work, expected_ns));
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
-  if (who.leads) last_lead_ = {stream, who.position};
+  if (who.leads) note_lead(who, work.copy->size_bytes);
   if (!arriving_.empty() || work.kind == WorkKind::kCopyToDevice) note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(placing, waits);
+}
+
+void Scheduler::note_lead(const Computation& who, std::size_t size_bytes) {
+  if (leads_.stream != who.stream || leads_.last + 1 != who.position) leads_ = {who.stream, who.position};
+  leads_.last = who.position;
+  leads_.size_bytes += size_bytes;
 }
 
 // It cannot be queued behind its parents: it is on no stream, which may not wait for them, and its arrays have it
@@ -390,18 +412,28 @@ void Scheduler::write_log(const Placing& placing, WaitsDone waits) {
   counters_.dependencies += placing.parents.size();
 }
 
+// The parents of what was placed before it was asked for them: all on its stream, where they have not ended.
+void Scheduler::add_to_log(const Dependencies& parents, const EndedParents& ended) {
+  DagVertex& vertex = log_.last();
+  for (const Dependency& parent : parents)
+    vertex.add({parent.parent->id, parent.resource, parent.hazard, Order::kSameStream, parent.argument});
+  vertex.add(ended);
+  counters_.dependencies += parents.size();
+}
+
 // ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────
 
 // Copies on different streams would share the link, and all of them be late. Those that one graph waits for, and
 // nothing else, need no streams of their own, which would have to be asked whether they are free, and waited for by
 // events.
 Stream* Scheduler::stream_of_copies(const Work& work, bool follows_lead) const {
-  const auto behind = [](const Arrival& last) {
-    const bool is_last = last.stream != nullptr && last.stream->tail_position == last.position;
-    return is_last && !last.stream->reserved ? last.stream : nullptr;
+  const auto behind = [](Stream* last, std::uint64_t position) {
+    const bool is_last = last != nullptr && last->tail_position == position;
+    return is_last && !last->reserved ? last : nullptr;
   };
-  if (follows_lead) return behind(last_lead_);
-  Stream* const stream = is_large_copy_from_host(work) ? behind(last_large_copy_) : nullptr;
+  if (follows_lead) return behind(leads_.stream, leads_.last);
+  const auto& [large, position] = last_large_copy_;
+  Stream* const stream = is_large_copy_from_host(work) ? behind(large, position) : nullptr;
   return stream != nullptr && !stream->idle() ? stream : nullptr;
 }
 
@@ -411,10 +443,7 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
   if (is_free)
     if (Stream* stream = stream_of_copies(work, who != nullptr && who->follows_lead))
       return StreamChoice{stream, StreamReason::kCopies};
-  if (Stream* stream = parent_stream(parents)) {
-    const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
-    return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
-  }
+  if (Stream* stream = parent_stream(parents)) return behind(*stream);
   if (work.kind == WorkKind::kKernel)
     if (Stream* stream = stream_soon_free(parents)) return StreamChoice{stream, StreamReason::kSoonFree};
   if (is_free && who != nullptr && who->queue != nullptr)
@@ -422,6 +451,11 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
       if (stream->queue.get() == who->queue && (stream->idle_well() || (ask_idle(*stream) && stream->idle_well())))
         return StreamChoice{stream, StreamReason::kGraph};
   return free_stream(parents);
+}
+
+Scheduler::StreamChoice Scheduler::behind(Stream& parents) const {
+  const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
+  return {&parents, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
 }
 
 // Of a graph behind uploads that lead it: whether these had.

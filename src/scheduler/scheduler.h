@@ -279,6 +279,7 @@ class Scheduler {
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   static std::uint8_t prediction_slot(std::span<const Access> accesses);
   bool all_ended_well() const;
+  Stream* behind_leads_alone() const;
   bool comes_after_nothing() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended);
   bool may_be_of_a_graph(const Work& work);
@@ -334,7 +335,7 @@ class Scheduler {
   void resolve_held_tickets(std::size_t count, const Computation& who);
   WorkSite* site_locked(std::string_view name);
   Status start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
-               Enqueue enqueue);
+               Enqueue enqueue, Stream* leads);
   struct StreamChoice {
     Stream* stream = nullptr;
     StreamReason reason = StreamReason::kNew;
@@ -351,6 +352,7 @@ class Scheduler {
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
   using WaitsDone = std::span<const std::pair<std::uint64_t, bool>>;
+  StreamChoice behind(Stream& parents) const;
   static bool had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who);
   Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents, const Computation* who = nullptr);
   Stream* stream_of_copies(const Work& work, bool follows_lead) const;
@@ -394,6 +396,8 @@ class Scheduler {
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
   void write_log(const Placing& placing, WaitsDone waits);
+  void add_to_log(const Dependencies& parents, const EndedParents& ended);
+  void note_lead(const Computation& who, std::size_t size_bytes);
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;  // and what is lost
@@ -563,7 +567,14 @@ class Scheduler {
     Stream* stream = nullptr;
     std::uint64_t position = 0;
   };
-  Arrival last_large_copy_, last_lead_;  // from the host
+  Arrival last_large_copy_;  // from the host
+  // The uploads that the latest turn began with (Chunk::leads), those right behind each other on one stream.
+  struct Leads {
+    Stream* stream = nullptr;
+    std::uint64_t first = 0, last = 0;  // positions
+    std::size_t size_bytes = 0;         // of all
+  };
+  Leads leads_;
   bool has_told_end_ = false;            // of work that the host waits for soon, since it last waited
   boost::container::small_vector<Arrival, 8> untold_ends_;
   std::vector<Arrival> arrivals_;

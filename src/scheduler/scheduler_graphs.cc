@@ -67,7 +67,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
   if (status.ok()) lowering_->note_launched(run, *who.stream);
   if (status.ok() && host_waits && who.mark == nullptr) who.mark_used = record_on(*who.stream, MarkFor::kHost).ok();
   if (!chunk.free_copies.empty()) lowering_->copies_went(run, is_delayed);
-  resolve_held_tickets(chunk.end - chunk.begin, who);
+  resolve_held_tickets(chunk.end - chunk.begin - chunk.ahead.size(), who);
   if (ended != nullptr && who.stream != nullptr) mark_end_of(ended, *who.stream);
   pool_.let_go(who);
   return status;
@@ -90,7 +90,7 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
 // Whether the graph waits for something that one of its copies, by itself, would not. Behind the uploads that have gone
 // before the graph it would come on the link by itself, too.
 bool Scheduler::delays_copies(const Chunk& chunk) {
-  if (chunk.free_copies.empty() || comes_after_nothing()) return false;
+  if (chunk.free_copies.empty() || comes_after_nothing() || behind_leads_alone() != nullptr) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
   const auto may_delay = [&](const Dependency& one) { return !has_ended(*one.parent) && !one.parent->leads; };
   bool delays = false;
@@ -111,6 +111,7 @@ bool Scheduler::delays_copies(const Chunk& chunk) {
 // One by one. Their callers have been told that they are queued: failures are told later, as those of running work.
 void Scheduler::launch_held(std::span<const Launch> launches) {
   for (const Launch& launch : launches) {
+    if (launch.went_ahead) continue;
     Computation& who = *pool_.take();
     Work work = launch.work();
     std::optional<KernelCall> call;

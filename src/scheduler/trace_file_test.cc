@@ -83,6 +83,7 @@ Timeline sample() {
   using Way = WayReport::State;
   region.graphs = {{0,
                     5,
+                    {2, 3},
                     GraphReport::State::kReady,
                     "",
                     5,
@@ -92,7 +93,7 @@ Timeline sample() {
                     {{"plain", "edges", 9'000, 5, Way::kPutBack},
                      {"early", "starts early", 6'000, 5, Way::kKept},
                      {"by-block", "line 7: indirect", 0, 0, Way::kRefused}}},
-                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, 0, 0, {}}};
+                   {5, 1, {}, GraphReport::State::kRefused, "too few launches in a row", 0, 0, 0, 0, {}}};
   timeline.graphs.regions = {region};
   return timeline;
 }
@@ -259,6 +260,7 @@ TEST(TraceFile, WithoutGraphs_AsOlderOnesAre_IsRead) {
 TEST(TraceFile, GraphsOfOlderOnes_WereMadeInNoKnownTime) {
   auto json = nlohmann::json::parse(print_trace(sample()));
   json["otherData"]["graphs"]["regions"][0]["graphs"][0].erase("making_us");
+  json["otherData"]["graphs"]["regions"][0]["graphs"][0].erase("ahead");
   const auto read = parse_trace(json.dump(), "t.json");
   ASSERT_TRUE(read.ok()) << read.message();
   EXPECT_EQ(read->graphs.regions.at(0).graphs.at(0).making_ns, 0);
@@ -274,7 +276,8 @@ TEST(TraceFile, Graphs_AreExplained) {
         "launches were not held back 7 times: the device had too little to do (12.5 us queued at most",
         "  2 launches held back and then launched one by one, 1 time because something else came and 1 time as",
         "than was expected 1 time, the last time: 'c' instead of 'b', launch 3\n",
-        "  launches 0 to 4: a graph since #5, made in 412.5 us, launched 9 times (2 times since its way was "
+        "  launches 0 to 4 but 2, 3, which go when they come: a graph since #5, made in 412.5 us, launched 9 times (2 "
+        "times since its way was "
         "chosen, not on the stream on which that is the fastest)\n",
         "    plain, 9.0 us, put back as it takes 1.50 times as long as early: edges\n",
         "    early, 6.0 us, kept: starts early\n", "    not by-block: line 7: indirect\n",
@@ -325,6 +328,8 @@ TEST(TraceFile, WhatIsWrong_IsNamed) {
       {Json::json_pointer("/otherData/graphs/regions"), 5, "'regions'"},
       {Json::json_pointer("/otherData/graphs/regions/0/varying"), Json::array({3}), "'varying'"},
       {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/state"), "lost", "'lost'"},
+      {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/ahead"), 3, "'ahead'"},
+      {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/ahead"), Json::array({-1}), "'ahead'"},
       {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/ways/1/best_us"), "x", "way 1"},
       {at(kernel, "/args/parents/0/id"), 5, "before its child"},
       {at(kernel, "/args/parents/0/hazard"), "BAR", "'BAR'"},
