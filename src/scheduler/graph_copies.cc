@@ -10,8 +10,8 @@
 // Such a turn may be bound by the link to the device, which would stand idle until its last call has come. So the
 // uploads with which a turn begins where the host steps in are no part of a graph (Region::lead_of()), unless it turns
 // out that other forms of the turn are faster (graph_turns.cc): so many that the link is
-// busy while the rest is held, and none where their calls would take longer than the link does. Where they are fewer,
-// uploads further in the turn go so, too (Region::ahead_in()). The graph comes after
+// busy while the rest is held, and none where their calls would take longer than the link does. Where the link
+// is what the turn waits for there are more, and uploads further in the turn go so, too (Region::ahead_in()). The graph comes after
 // them, and its own uploads follow them on the link, whenever it begins. Hence to wait for them delays no copy, and a
 // graph is not cut because its launches need different ones of them, but because some do not need a large one
 // (Region::first_delayed_by()).

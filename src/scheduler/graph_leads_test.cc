@@ -71,7 +71,7 @@ TEST_F(GraphLeads, TheReport_SaysWhyTheyAreNoPartOfAGraph) {
 
 // Those behind them are nodes. Launches of the graph that use different ones cut it nowhere.
 TEST_F(GraphLeads, SeveralUploads_GoUntilTheLinkHasEnoughToDo) {
-  bytes_ = {{"p", 300'000}, {"q", 300'000}, {"r", 300'000}, {"s", 400'000}};
+  bytes_ = {{"p", 160'000}, {"q", 160'000}, {"r", 160'000}, {"s", 400'000}};
   open_leads();
   const auto turn = [&] {
     host("p", Mode::kWrite);
@@ -464,19 +464,21 @@ TEST_P(HowManyLead, OfARegionThatBeginsWithThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HowManyLead,
-                         ::testing::Values(LeadCase{"None", {}, 3, 0}, LeadCase{"OneLarge", {kLarge}, 2, 1},
-                                           LeadCase{"LargerThanEnough", {7 * kLarge, 7 * kLarge}, 2, 1},
-                                           LeadCase{"EnoughTogether", {400'000, 399'999, 1, kLarge}, 2, 3},
-                                           LeadCase{"AllOfThem", {190'000, 190'000}, 2, 2},
-                                           LeadCase{"NotWorthItsCall", {131'071}, 2, 0},
-                                           LeadCase{"WorthItsCall", {131'072}, 2, 1},
-                                           LeadCase{"SmallOnesBehind", {200'000, 1000, 1000}, 2, 1},
-                                           LeadCase{"SmallOnesBefore", {1000, 1000, kLarge}, 2, 3},
-                                           LeadCase{"TooMuchBeforeALargeOne", std::vector<std::size_t>(8, 1000), 2, 0},
-                                           LeadCase{"NoGraphWouldBeLeft", {kLarge}, 1, 0},
-                                           LeadCase{"OneIsLeftForAGraph", {190'000, 190'000}, 1, 1}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, HowManyLead,
+    ::testing::Values(LeadCase{"None", {}, 3, 0}, LeadCase{"OneLarge", {kLarge}, 2, 1},
+                      LeadCase{"LargerThanEnough", {7 * kLarge, 7 * kLarge}, 2, 1},
+                      LeadCase{"EnoughTogether", {200'000, 199'999, 1, kLarge}, 2, 3},
+                      LeadCase{"MoreWhereTheLinkIsWhatTheTurnWaitsFor", std::vector<std::size_t>(9, 500'000), 2, 2},
+                      LeadCase{"NoMoreWhereLessThanTwiceAsMuchIsLeft", {500'000, 500'000, 1'999'999}, 2, 1},
+                      LeadCase{"AllOfThem", {190'000, 190'000}, 2, 2}, LeadCase{"NotWorthItsCall", {131'071}, 2, 0},
+                      LeadCase{"WorthItsCall", {131'072}, 2, 1},
+                      LeadCase{"SmallOnesBehind", {200'000, 1000, 1000}, 2, 1},
+                      LeadCase{"SmallOnesBefore", {1000, 1000, kLarge}, 2, 3},
+                      LeadCase{"TooMuchBeforeALargeOne", std::vector<std::size_t>(8, 1000), 2, 0},
+                      LeadCase{"NoGraphWouldBeLeft", {kLarge}, 1, 0},
+                      LeadCase{"OneIsLeftForAGraph", {190'000, 190'000}, 1, 1}),
+    [](const auto& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace pergola::scheduler::testing

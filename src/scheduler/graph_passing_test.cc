@@ -476,12 +476,16 @@ void RandomPassing::run_programs(const std::string& policy, int programs, int tu
     open_always(policy);
     device->state().launch_ns = static_cast<double>(below(3)) * 3000;  // so that different forms take the least
     const bool begins_with_an_upload = program % 4 == 0;               // a large one, behind a wait of the host
-    std::vector<Piece> turn(3 + below(6));
+    const bool has_many_uploads = program % 8 == 0;  // some of which go ahead of the piece that they come in
+    std::vector<Piece> turn(has_many_uploads ? 14 + below(4) : 3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
-      const bool must_lead = begins_with_an_upload && (i == 0 || i == turn.size() / 2);
-      turn[i].is_copy = must_lead || (program % 2 == 0 && below(3) == 0);
-      if (must_lead || (turn[i].is_copy && below(2) == 0)) turn[i].ns += 10000;  // which may go when it comes
+      const bool must_lead = begins_with_an_upload && i == 0, is_of_many = has_many_uploads && i % 2 == 0;
+      turn[i].is_copy = must_lead || is_of_many || (program % 2 == 0 && below(3) == 0);
+      if (is_of_many)
+        turn[i].ns += 2000;
+      else if (must_lead || (turn[i].is_copy && below(2) == 0))
+        turn[i].ns += 10000;  // which may go when it comes
       for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
     }
     const std::uint64_t place = below(turn.size() + 1);         // of something else in each turn

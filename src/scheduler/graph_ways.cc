@@ -397,12 +397,18 @@ bool GraphWays::costs_less(const Way& way, const Way& other) {
   return way.host_ns < std::min(other.host_ns * kHostGain, other.host_ns - kHostGainNs);
 }
 
+// By how much the device may wait for the host's launch of it, after something else.
+double GraphWays::late_ns(const Way& way) {
+  return std::max(0.0, way.host_ns - way.best_ns * kHostHalf) * kLateShare;
+}
+
 // How much longer than the other `way` takes for the host, beyond what they take by events; less: below 0.
 double GraphWays::beyond_ns(const Way& way, const Way& other) {
   if (!costs_less(way, other) && !costs_less(other, way)) return 0;
   const std::optional<double> its = way.took_beyond_ns(), others = other.took_beyond_ns();
   const double costs_ns = way.host_ns - other.host_ns, most_ns = std::abs(costs_ns);
-  return its && others ? std::clamp(*its - *others, -most_ns, most_ns) : costs_ns * kHostShare;
+  if (!its || !others) return costs_ns * kHostShare;
+  return std::clamp(*its - *others, -most_ns, most_ns) + late_ns(way) - late_ns(other);
 }
 
 // Than the one that stands by enough, than one that is itself by anything; or it costs the host less, and is not slower

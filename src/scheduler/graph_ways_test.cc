@@ -474,6 +474,20 @@ TEST_F(WaysAndWaits, OnlyAWaitForTheGraphCounts) {
       << "it goes on";
 }
 
+// The device is no faster by it, as the host's calls are seen to go by meanwhile: while one turn follows the other.
+TEST_F(WaysAndWaits, ALaunchThatTakesTheHostMostOfTheDevicesTime_CountsMore) {
+  const auto waits = [&](GraphWays& ways) {
+    if (!ways.asks_for_wait()) return;
+    EXPECT_TRUE(ways.host_waits());
+    end();
+    ways.host_waited();
+  };
+  EXPECT_EQ(kept(ways_of(18e3, 12e3, 18.4e3, 3e3), waits), "other") << "1.5 us are counted for 12 of the host's";
+  EXPECT_EQ(kept(ways_of(18e3, 12e3, 19.6e3, 3e3), waits), "plain");
+  EXPECT_EQ(kept(ways_of(18e3, 8e3, 18.4e3, 3e3), waits), "plain") << "which is less than half";
+  EXPECT_EQ(kept(ways_of(18.4e3, 3e3, 17.9e3, 12e3), waits), "plain") << "the other way round";
+}
+
 TEST_F(WaysAndWaits, WhatIsNotTimed_AsksForNone) {
   GraphWays ways = ways_of(32e3, 16e3, 33e3, 0);
   auto queue = std::move(device->create_queue()).value();

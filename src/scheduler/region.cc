@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::size_t kSlotAlignment = 16;  // at least; as the kernel's parameters ask
 // Of uploads that go when they come (graph_copies.cc), at some 50 GB/s on the link to the device:
-constexpr std::size_t kLeadBytes = 800'000;  // it is busy for about as long as a graph of the rest takes to begin
-constexpr std::size_t kCallBytes = 131'072;  // the same for the upload's own call
+constexpr std::size_t kLeadBytes = 400'000;  // it is busy for about as long as the host needs for the rest of a turn,
+constexpr std::size_t kMostLeadBytes = 800'000;  // and as long as the device then needs to begin with a graph
+constexpr std::size_t kCallBytes = 131'072;      // the same for the upload's own call
 
 // None where the kernel has no other form to take them in.
 ByteRanges scalars_of(const KernelCall& call) {
@@ -504,29 +505,40 @@ std::size_t Region::next_cut(std::size_t launch) const {
   return launch;
 }
 
+// Whether the link is what the piece up to `stop` waits for when so much has been uploaded before launch `at`: twice as
+// much is to come. A graph that has more to compute would begin later, and end so, for each upload more before it.
+bool Region::is_bound_by_link(std::size_t bytes, std::size_t at, std::size_t stop) const {
+  std::size_t left = 0;
+  for (std::size_t i = at; i < stop; ++i)
+    if (is_upload(launches[i])) left += launches[i].copy->size_bytes;
+  return left >= 2 * bytes;
+}
+
 // How many uploads of [begin, stop) go when they come: those before the first launch until the link has enough to do,
 // as long as it has for all of them what their calls take the host, and something is left to be a graph.
 std::size_t Region::most_leads(std::size_t begin, std::size_t stop) const {
   std::size_t lead = 0, bytes = 0;
-  for (std::size_t i = begin; i + kFewestLaunches < stop && is_upload(launches[i]) && bytes < kLeadBytes; ++i) {
+  for (std::size_t i = begin; i + kFewestLaunches < stop && is_upload(launches[i]) && bytes < kMostLeadBytes; ++i) {
+    const bool is_enough = bytes >= kLeadBytes;
     bytes += launches[i].copy->size_bytes;
+    if (is_enough && !is_bound_by_link(bytes, i + 1, stop)) break;
     if (bytes >= (i + 1 - begin) * kCallBytes) lead = i + 1 - begin;
   }
   return lead;
 }
 
-// The uploads of the piece [begin, end), behind those that lead it from `lead` on, that go ahead of it: as many as
-// there would be leads, if these came first in the program. They change places with what comes before them in the
-// piece.
+// The uploads of the piece [begin, end), behind those that lead it from `lead` on, that go ahead of it: as long as the
+// link has not enough to do until the graph may begin, and is what that waits for. They change places with what comes
+// before them in the piece.
 std::vector<std::size_t> Region::ahead_in(std::size_t lead, std::size_t begin, std::size_t end) const {
   std::vector<std::size_t> ahead;
   std::size_t bytes = 0;
   for (std::size_t i = lead; i < begin; ++i) bytes += launches[i].copy->size_bytes;
-  for (std::size_t i = begin + 1; i + 1 < end && bytes < kLeadBytes && !rebinds; ++i) {
+  for (std::size_t i = begin + 1; i + 1 < end && bytes < kMostLeadBytes && !rebinds; ++i) {
     const auto before = std::span(launches).subspan(begin, i - begin);
     if (!is_upload(launches[i]) || launches[i].copy->size_bytes < kCallBytes) continue;
     if (std::ranges::any_of(before, [&](const Launch& one) { return conflict(one, launches[i]); })) continue;
-    if (end - begin - ahead.size() <= kFewestLaunches) break;
+    if (!is_bound_by_link(bytes + launches[i].copy->size_bytes, i + 1, end)) break;
     bytes += launches[i].copy->size_bytes;
     ahead.push_back(i);
   }

@@ -8,8 +8,9 @@
 //   chunks   [0, 1)              [1, 20)             [20, 50)       0 goes when it comes
 //            leads
 //
-// Of the piece behind them the next uploads may go ahead as well, until the link has enough to do, where they come
-// after nothing of it: they keep their places among its launches and have no nodes in its graph (Chunk::ahead).
+// Of the piece behind them the next uploads may go ahead as well, where the link is what the turn waits for and they
+// come after nothing of the piece: they keep their places among its launches and have no nodes in its graph
+// (Chunk::ahead).
 //
 // That is one of the forms of turns (turn_forms.h). The chunks of forms that are tried are kept aside meanwhile:
 // of the same launches, cut at the same steps of the host.
@@ -357,6 +358,7 @@ struct Region {
 
  private:
   std::size_t next_cut(std::size_t launch) const;
+  bool is_bound_by_link(std::size_t bytes, std::size_t at, std::size_t stop) const;
   std::size_t most_leads(std::size_t begin, std::size_t stop) const;
   std::size_t lead_of(std::size_t begin, std::size_t stop) const;
   std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;
