@@ -1,6 +1,7 @@
 // Copies between arrays and their host sides as parts of recurring turns, on the device with a virtual clock.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
 #include "src/scheduler/graph_copies_fixture.h"
@@ -240,6 +241,28 @@ TEST_F(GraphCopies, AnArrayThatGoes_LeavesItsMemoryToNoGraph) {
   const std::size_t graphs = graph_launches();
   cold_turn();
   EXPECT_EQ(graph_launches(), graphs + 1);
+}
+
+// Its spec knows the memory, and keeps none. AddressSanitizer sees whoever looks there.
+TEST_F(GraphCopies, MemoryThatGoesWhileItsGraphIsMade_IsNotLookedAtAfterwards) {
+  open_always();
+  std::atomic<bool> is_made{false}, is_gone{false};
+  device->slower_instance = [&](const device::GraphSpec&) {
+    is_made = true;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!is_gone && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return 1.0;
+  };
+  for (int i = 0; i < 40 && !is_made; ++i) {
+    cold_turn();
+    for (int look = 0; look < 1000 && !is_made; ++look) std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  ASSERT_TRUE(is_made);
+  memory_.clear();
+  is_gone = true;
+  scheduler->settle_graphs();
+  EXPECT_EQ(device->buffers_alive(), 0);
+  EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
 }
 
 TEST_F(GraphCopies, ASessionThatEndsWhileACopyIsHeld_MakesIt) {

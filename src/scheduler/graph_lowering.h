@@ -364,6 +364,7 @@ class GraphLowering {
     BlockForm* refused_form = nullptr;              // and whose form there is not
     std::shared_ptr<const device::GraphSpec> spec;  // of the graph
     std::string key{};                              // where it is tuned
+    bool is_loose = false;                          // as of its way
   };
   Built make_graph(const Job& job) const;
   void run_improver();

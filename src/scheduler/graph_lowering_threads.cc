@@ -33,10 +33,14 @@ double longest_path_ns(const device::GraphSpec& spec, std::span<const Launch* co
   return end_ns.empty() ? 0 : *std::ranges::max_element(end_ns);
 }
 
+// GraphWays::Way::is_loose. While what it copies is held: it keeps nothing of that (Region::copied_by()).
+bool is_loose(const device::GraphSpec& spec) {
+  return device::uploads_side_by_side(spec) > GraphWays::kMostSideBySide;
+}
+
 // `may_come_again`: it is made of its spec once more when it has been put back.
 GraphWays::Way way_of(std::string name, std::string why, std::shared_ptr<device::ExecutableGraph> graph,
-                      std::shared_ptr<const device::GraphSpec> spec, bool may_come_again) {
-  const bool is_loose = device::uploads_side_by_side(*spec) > GraphWays::kMostSideBySide;
+                      std::shared_ptr<const device::GraphSpec> spec, bool is_loose, bool may_come_again) {
   GraphWays::Way way{std::move(name), std::move(why), std::move(graph), may_come_again ? std::move(spec) : nullptr};
   way.is_loose = is_loose;
   return way;
@@ -127,9 +131,9 @@ void GraphLowering::build(StateLock& lock) {
       expected_ns.push_back(Durations::expected_ns_of(launch->work(), launch->config));
     chunk.launches_ns = longest_path_ns(*built.spec, launches, expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
-    chunk.ways = GraphWays(
-        {way_of("plain", "an edge wherever two launches conflict", std::move(built.graph), built.spec, may_come_again)},
-        turn_clock_);
+    chunk.ways = GraphWays({way_of("plain", "an edge wherever two launches conflict", std::move(built.graph),
+                                   built.spec, built.is_loose, may_come_again)},
+                           turn_clock_);
     if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       chunk.key = std::move(built.key);
@@ -200,6 +204,7 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   auto made = device_->instantiate(*built.spec);
   built.status = made.status();
   if (made.ok()) built.graph = std::move(*made);
+  built.is_loose = is_loose(*built.spec);
   return built;
 }
 
@@ -379,7 +384,7 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
                       std::make_shared<const device::GraphSpec>(std::move(way->spec)));
 }
 
-// Without the lock.
+// Without the lock, and while what it copies is held.
 GraphLowering::Made GraphLowering::instantiated(const Job& job, std::string name, std::string why,
                                                 std::shared_ptr<const device::GraphSpec> spec) const {
   Made made;
@@ -390,7 +395,9 @@ GraphLowering::Made GraphLowering::instantiated(const Job& job, std::string name
     made.refused = {std::move(name), graph.message(), 0, 0, WayReport::State::kRefused};
     return made;
   }
-  made.way = way_of(std::move(name), std::move(why), std::move(*graph), std::move(spec), lowerer_->keeps_plain());
+  const bool loose = is_loose(*spec);
+  made.way =
+      way_of(std::move(name), std::move(why), std::move(*graph), std::move(spec), loose, lowerer_->keeps_plain());
   return made;
 }
 
