@@ -334,7 +334,8 @@ void Scheduler::take_place(const Placing& placing, double expected_ns, WaitsDone
 }
 
 void Scheduler::note_lead(const Computation& who, std::size_t size_bytes) {
-  if (leads_.stream != who.stream || leads_.last + 1 != who.position) leads_ = {who.stream, who.position};
+  const bool follows = leads_.stream == who.stream && leads_.last + 1 == who.position;
+  if (!follows || who.stream->knows_end_of(leads_.last)) leads_ = {who.stream, who.position};
   leads_.last = who.position;
   leads_.size_bytes += size_bytes;
 }

@@ -568,7 +568,8 @@ class Scheduler {
     std::uint64_t position = 0;
   };
   Arrival last_large_copy_;  // from the host
-  // The uploads that the latest turn began with (Chunk::leads), those right behind each other on one stream.
+  // The uploads that went when they came, before a graph (Computation::leads): the latest ones, right behind each other
+  // on one stream, of which none was known to have ended when the next came.
   struct Leads {
     Stream* stream = nullptr;
     std::uint64_t first = 0, last = 0;  // positions
