@@ -302,7 +302,8 @@ class FakeDevice final : public device::Device {
   const device::DeviceInfo& info() const override { return info_; }
   Result<device::ModulePtr> load(const device::ModuleSource&) override { return no("modules"); }
   Result<device::BufferPtr> allocate(std::size_t size_bytes, device::MemoryKind kind) override {
-    return device::BufferPtr(std::make_shared<FakeBuffer>(size_bytes, kind, alive_));
+    // Not make_shared(): its memory would stay for those that know it weakly, and who looks there later go unseen.
+    return device::BufferPtr(std::shared_ptr<FakeBuffer>(new FakeBuffer(size_bytes, kind, alive_)));
   }
   Result<device::TexturePtr> create_texture(const device::TextureDescription&) override { return no("textures"); }
   Result<std::unique_ptr<device::Queue>> create_queue() override {
